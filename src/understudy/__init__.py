@@ -1,0 +1,1 @@
+"""Understudy: publish a generator instead of the data."""

@@ -1,0 +1,83 @@
+"""Every exception that Understudy raises on purpose, as one tree.
+
+UnderstudyError
+├── SchemaError          the public description of the data is wrong or incomplete
+├── DataError            private or public records do not fit the schema, or cannot be read
+├── MissingDataset       a known public data set is not on this machine
+├── BudgetError          a privacy budget is impossible, unsafe, or already spent
+│   └── LedgerError      the record of what was spent was damaged, rolled back or is held by another
+├── PlanError            the settings of a run contradict each other
+├── RecipeError          a recipe file does not describe a recipe
+├── UnsupportedModel     a critic holds a layer whose private gradient is not defined
+├── ReleaseError         a release folder is damaged, foreign, or unsafe to load
+├── CheckpointError      a checkpoint cannot be resumed
+└── EvaluationError      a measure was asked of data it is not defined for
+
+Messages say what was wrong, the value that was seen, and what to do. The command line prints
+them without a traceback and exits with code 1 (2 for wrong usage, which typer itself reports).
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "BudgetError",
+    "CheckpointError",
+    "DataError",
+    "EvaluationError",
+    "LedgerError",
+    "MissingDataset",
+    "PlanError",
+    "RecipeError",
+    "ReleaseError",
+    "SchemaError",
+    "UnderstudyError",
+    "UnsupportedModel",
+]
+
+
+class UnderstudyError(Exception):
+    """Base class of every error that is meant to be read by a person."""
+
+
+class SchemaError(UnderstudyError):
+    """The public description of the data is wrong or incomplete."""
+
+
+class DataError(UnderstudyError):
+    """Records do not fit the schema, or cannot be read."""
+
+
+class MissingDataset(UnderstudyError):  # noqa: N818 - reads as what it is
+    """A known public data set is not on this machine."""
+
+
+class BudgetError(UnderstudyError):
+    """A privacy budget is impossible, unsafe, or already spent."""
+
+
+class LedgerError(BudgetError):
+    """The record of what was spent was damaged, rolled back, or is held by another process."""
+
+
+class PlanError(UnderstudyError):
+    """The settings of a run contradict each other."""
+
+
+class RecipeError(UnderstudyError):
+    """A recipe file does not describe a recipe."""
+
+
+class UnsupportedModel(UnderstudyError):  # noqa: N818 - reads as what it is
+    """A critic holds a layer whose per-record gradient is not defined."""
+
+
+class ReleaseError(UnderstudyError):
+    """A release folder is damaged, foreign, or unsafe to load."""
+
+
+class CheckpointError(UnderstudyError):
+    """A checkpoint cannot be resumed."""
+
+
+class EvaluationError(UnderstudyError):
+    """A measure was asked of data it is not defined for."""
