@@ -51,8 +51,8 @@ class Budget:
         """Raise if δ ≥ 1/rows, where publishing one whole record at random would be allowed."""
         if self.delta >= 1 / rows:
             raise BudgetError(
-                f"delta = {self.delta:g} is not below 1/rows = {1 / rows:.3g}: a mechanism that publishes one "
-                "record in full would satisfy it. Choose a smaller delta, or pass --accept-large-delta "
+                f"delta = {self.delta:g} is not below 1/rows = {1 / rows:.3g}: a mechanism that publishes "
+                "one record in full would satisfy it. Choose a smaller delta, or pass --accept-large-delta "
                 "(accept_large_delta=True) if you know why you want this."
             )
 

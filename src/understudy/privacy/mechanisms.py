@@ -7,8 +7,9 @@ where a sampling rate, a noise multiplier or a number of steps is typed.
 
 from __future__ import annotations
 
+import enum
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from understudy.errors import PlanError
@@ -16,7 +17,7 @@ from understudy.errors import PlanError
 if TYPE_CHECKING:
     import dp_accounting
 
-__all__ = ["Charge", "GaussianRelease", "Mechanism", "SubsampledGaussian"]
+__all__ = ["Charge", "GaussianRelease", "Mechanism", "RunCount", "Selection", "SubsampledGaussian"]
 
 
 class Mechanism(Protocol):
@@ -63,6 +64,22 @@ class SubsampledGaussian:
             raise PlanError(f"the number of steps must not be negative, got {self.steps}.")
         if self.batch_cap is not None and self.rows is None:
             raise PlanError("a batch cap needs the number of rows: the truncated event depends on it.")
+        if self.batch_cap is not None and self.batch_cap < 1:
+            raise PlanError(f"the batch cap must be at least 1, got {self.batch_cap}.")
+        if self.rows is not None and self.rows < 1:
+            raise PlanError(f"the number of rows must be at least 1, got {self.rows}.")
+
+    def expected_truncations(self) -> float:
+        """How many of the T batches are expected to exceed the cap (an upper bound, since `rows` is one)."""
+        if self.batch_cap is None or self.rows is None:
+            return 0.0
+        from scipy.stats import binom
+
+        return self.steps * float(binom.sf(self.batch_cap, self.rows, self.sampling_rate))
+
+    def untruncated(self) -> SubsampledGaussian:
+        """The same mechanism without a limit on the batch."""
+        return replace(self, batch_cap=None)
 
     def event(self) -> dp_accounting.DpEvent:
         """A self-composition of Poisson-sampled (or truncated Poisson-sampled) Gaussian events."""
@@ -111,9 +128,64 @@ class GaussianRelease:
         )
 
 
+class RunCount(enum.Enum):
+    """How the number of tried runs is drawn; it must be random, and independent of the data.
+
+    The distributions are those of Papernot and Steinke, "Hyperparameter Tuning with Renyi Differential
+    Privacy" (arXiv 2110.03620). A fixed number of runs costs more than any of them.
+    """
+
+    LOGARITHMIC = "logarithmic"
+    """Cheapest for a given mean; very often only one or two runs."""
+
+    GEOMETRIC = "geometric"
+    """The middle way."""
+
+    POISSON = "poisson"
+    """The most concentrated number of runs, and the dearest; may be zero runs."""
+
+    @property
+    def shape(self) -> float:
+        """The parameter by which dp-accounting names the distribution."""
+        return {RunCount.LOGARITHMIC: 0.0, RunCount.GEOMETRIC: 1.0, RunCount.POISSON: math.inf}[self]
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Running the same mechanisms a random number of times and publishing only the best result.
+
+    Args:
+        charges: what one run costs.
+        mean_runs: the public mean of the number of runs; more than one, except for Poisson.
+        runs: the distribution of that number.
+    """
+
+    kind: ClassVar[str] = "selection"
+
+    charges: tuple[Charge, ...]
+    mean_runs: float
+    runs: RunCount = RunCount.GEOMETRIC
+
+    def __post_init__(self) -> None:
+        least = 0.0 if self.runs is RunCount.POISSON else 1.0
+        if not (math.isfinite(self.mean_runs) and self.mean_runs > least):
+            raise PlanError(
+                f"the mean number of runs must be finite and above {least:g}, got {self.mean_runs}. "
+                "To publish a single run without choosing, charge that run itself."
+            )
+
+    def event(self) -> dp_accounting.DpEvent:
+        """A repeat-and-select event around the composition of one run."""
+        import dp_accounting
+        from dp_accounting.dp_event import RepeatAndSelectDpEvent
+
+        one = dp_accounting.ComposedDpEvent([charge.mechanism.event() for charge in self.charges])
+        return RepeatAndSelectDpEvent(one, self.mean_runs, self.runs.shape)
+
+
 @dataclass(frozen=True)
 class Charge:
     """One line of a plan or of a ledger: what the budget is spent on, and by which mechanism."""
 
     purpose: str
-    mechanism: SubsampledGaussian | GaussianRelease
+    mechanism: SubsampledGaussian | GaussianRelease | Selection
