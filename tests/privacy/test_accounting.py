@@ -19,6 +19,6 @@ from understudy.privacy.mechanisms import Charge, SubsampledGaussian
 def test_golden_values(q: float, sigma: float, steps: int, pld: float, rdp: float, replaced: float) -> None:
     """The settings of published runs cost what they were measured to cost with dp-accounting 0.6."""
     cost = spent([Charge("training", SubsampledGaussian(q, sigma, steps))], 1e-5)
-    assert cost.epsilon == pytest.approx(pld, abs=2e-4)
-    assert cost.epsilon_rdp == pytest.approx(rdp, abs=2e-4)
+    assert cost.epsilon == pytest.approx(pld, abs=1e-3)
+    assert cost.epsilon_rdp == pytest.approx(rdp, abs=1e-3)
     assert cost.epsilon_replace_one == pytest.approx(replaced, rel=4e-3)

@@ -8,6 +8,7 @@ candidate that fits there also fits in truth. The answer is rounded to the safe 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from understudy.errors import BudgetError
@@ -23,12 +24,14 @@ __all__ = ["noise_for", "steps_for"]
 
 _LEAST_NOISE, _MOST_NOISE = 0.05, 1e5
 _MOST_STEPS = 2**36
-_PRECISION = 2e-4
-"""Relative width at which a search stops."""
+_PRECISION = 5e-4
+"""How close to the budget (relative, in ε) a search must come before it stops."""
+_WORTH_REFINING = 5e-3
+"""Share of the budget left unused by the coarse grid from which on the fine grid is searched as well."""
 
 
 def noise_for(make_charges: Callable[[float], Sequence[Charge]], budget: Budget) -> float:
-    """The least noise multiplier σ, rounded up to four significant digits, whose charges fit the budget.
+    """The least noise multiplier σ, rounded up to five significant digits, whose charges fit the budget.
 
     Args:
         make_charges: the charges as a function of σ; more noise must never cost more.
@@ -37,30 +40,19 @@ def noise_for(make_charges: Callable[[float], Sequence[Charge]], budget: Budget)
     Raises:
         BudgetError: if no amount of noise is enough, because something else already spends the budget.
     """
-
-    def cost(sigma: float) -> float:
-        return coarse_epsilon(make_charges(sigma), budget.delta, budget.adjacency)
-
-    def rough(sigma: float) -> float:
-        return rough_epsilon(make_charges(sigma), budget.delta, budget.adjacency)
-
-    guess = _boundary(rough, 1.0, budget.epsilon, (_LEAST_NOISE, _MOST_NOISE), 0.01)
-    sigma = _boundary(cost, guess or _MOST_NOISE, budget.epsilon, (_LEAST_NOISE, _MOST_NOISE), _PRECISION)
+    limits = (_LEAST_NOISE, _MOST_NOISE)
+    sigma = _search(make_charges, budget, 1.0, limits, _round_up)
     if sigma is None:
+        least = coarse_epsilon(make_charges(_MOST_NOISE), budget)
         raise BudgetError(
-            f"no amount of noise fits {budget}: the other charges alone cost ε = {cost(_MOST_NOISE):.4g}. "
+            f"no amount of noise fits {budget}: the other charges alone cost ε = {least:.4g}. "
             "Raise epsilon, or give the other mechanisms more noise."
         )
-    sigma = _round_up(sigma)
-    while not spent(make_charges(sigma), budget.delta, budget.adjacency).fits(budget):
-        sigma = _round_up(sigma * (1 + _PRECISION))
-        if sigma > _MOST_NOISE:
-            raise BudgetError(f"no noise multiplier up to {_MOST_NOISE:g} fits {budget}.")
     return sigma
 
 
 def steps_for(make_charges: Callable[[int], Sequence[Charge]], budget: Budget) -> int:
-    """The most steps T (to one step, or to one part in 5 000) whose charges fit the budget.
+    """The most steps T (to about one part in a thousand) whose charges fit the budget.
 
     Args:
         make_charges: the charges as a function of T; more steps must never cost less.
@@ -70,80 +62,108 @@ def steps_for(make_charges: Callable[[int], Sequence[Charge]], budget: Budget) -
         BudgetError: if not even one step fits, or if no number of steps spends the budget.
     """
 
-    def cost(inverse: float) -> float:
-        return coarse_epsilon(make_charges(math.floor(1 / inverse)), budget.delta, budget.adjacency)
+    def at(inverse: float) -> Sequence[Charge]:
+        return make_charges(round(1 / inverse))
 
-    def rough(inverse: float) -> float:
-        return rough_epsilon(make_charges(math.floor(1 / inverse)), budget.delta, budget.adjacency)
+    def whole(inverse: float) -> float:
+        return 1 / math.floor(1 / inverse + 1e-9)
 
-    if cost(1.0) > budget.epsilon:
+    inverse = _search(at, budget, 1e-3, (1 / _MOST_STEPS, 1.0), whole)
+    if inverse is None:
+        one = coarse_epsilon(make_charges(1), budget)
         raise BudgetError(
-            f"the budget {budget} is too small for one step, which costs ε = {cost(1.0):.4g}: "
+            f"the budget {budget} is too small for one step, which costs ε = {one:.4g}: "
             "use more noise, a smaller sampling rate, or a larger epsilon."
         )
-    limits = (1 / _MOST_STEPS, 1.0)
-    guess = _boundary(rough, 1e-3, budget.epsilon, limits, 0.01)
-    inverse = _boundary(cost, guess or 1.0, budget.epsilon, limits, _PRECISION)
-    steps = 1 if inverse is None else math.floor(1 / inverse)
+    steps = round(1 / inverse)
     if steps >= _MOST_STEPS:
         raise BudgetError(f"{budget} allows more than {_MOST_STEPS} steps: less noise would train better.")
-    while not spent(make_charges(steps), budget.delta, budget.adjacency).fits(budget):
-        steps -= max(1, math.ceil(steps * _PRECISION))
     return steps
 
 
-def _boundary(
-    cost: Callable[[float], float], start: float, target: float, limits: tuple[float, float], precision: float
+def _search(
+    at: Callable[[float], Sequence[Charge]],
+    budget: Budget,
+    start: float,
+    limits: tuple[float, float],
+    snap: Callable[[float], float],
 ) -> float | None:
-    """The least x within the limits, to the given relative precision, with cost(x) ≤ target; None if none.
+    """The least allowed x whose charges are certified to fit; None if there is none within the limits."""
 
-    The cost must not rise with x. Steps grow from `start` until the boundary is bracketed; then the
-    bracket closes by interpolation between logarithms, each candidate pushed a little towards the
-    side that was hit less recently, so that both ends come close.
+    def rough(x: float) -> float:
+        return rough_epsilon(at(x), budget.delta, budget.adjacency)
+
+    def coarse(x: float) -> float:
+        return coarse_epsilon(at(x), budget)
+
+    def certified(x: float) -> float:
+        return spent(at(x), budget.delta, budget.adjacency).epsilon
+
+    guess = _boundary(rough, start, budget.epsilon, limits, snap, 0.01)
+    found = _boundary(coarse, guess or limits[1], budget.epsilon, limits, snap, _PRECISION)
+    if found is None or not (1 - _WORTH_REFINING) * budget.epsilon <= certified(found) <= budget.epsilon:
+        found = _boundary(certified, found or limits[1], budget.epsilon, limits, snap, _PRECISION)
+    return found
+
+
+def _boundary(
+    cost: Callable[[float], float],
+    start: float,
+    target: float,
+    limits: tuple[float, float],
+    snap: Callable[[float], float],
+    precision: float,
+) -> float | None:
+    """An x with target·(1 - precision) ≤ cost(x) ≤ target, or else the least allowed x with cost(x) ≤ target.
+
+    The cost must not rise with x. `snap` rounds x up to an allowed value. Candidates come from the
+    secant through the last two points in logarithms, kept inside the bracket. None if all x within
+    the limits cost too much.
     """
     low, high = limits
-    good: tuple[float, float] | None = None
-    bad: tuple[float, float] | None = None
-    x, stride = start, 1.1
+    good: _Point | None = None
+    bad: _Point | None = None
+    points: list[_Point] = []
+    x = snap(min(max(start, low), high))
     for _ in range(200):
-        value = cost(x)
-        if value <= target:
-            good = (x, value)
+        points.append(_Point(x, cost(x)))
+        if points[-1].cost > target:
+            bad = points[-1]
         else:
-            bad = (x, value)
-        if good is None:
-            if x >= high:
-                return None
-            x, stride = min(x * stride, high), stride**2
-        elif bad is None:
-            if x <= low:
-                return x
-            x, stride = max(x / stride, low), stride**2
-        elif good[0] <= bad[0] * (1 + precision):
-            return good[0]
-        else:
-            x = _between(good, bad, target, precision, towards_bad=value <= target)
-    assert good is not None
-    return good[0]
+            good = points[-1]
+            if good.cost >= target * (1 - precision) or x <= low:
+                return good.x
+        if good is None and x >= high:
+            return None
+        floor, ceiling = bad.x if bad else low, good.x if good else high
+        x = snap(_candidate(points[-2:], target * (1 - precision / 2), floor, ceiling))
+        if (bad and x <= bad.x) or (good and x >= good.x):
+            x = snap(math.sqrt(floor * ceiling))
+            if (bad and x <= bad.x) or (good and x >= good.x):
+                return good.x if good else None
+    return good.x if good else None
 
 
-def _between(
-    good: tuple[float, float], bad: tuple[float, float], target: float, precision: float, *, towards_bad: bool
-) -> float:
-    """A point inside the bracket, near where the cost is expected to equal the target."""
-    left, right = math.log(bad[0]), math.log(good[0])
-    if math.isfinite(bad[1]) and good[1] > 0:
-        above, below = math.log(bad[1] / target), math.log(good[1] / target)
-        share = above / (above - below) if above > below else 0.5
-    else:
-        share = 0.5
-    nudge = -0.4 * precision if towards_bad else 0.4 * precision
-    x = left + share * (right - left) + nudge
-    margin = min(0.4 * precision, 0.25 * (right - left))
-    return math.exp(min(max(x, left + margin), right - margin))
+@dataclass(frozen=True)
+class _Point:
+    x: float
+    cost: float
+
+
+def _candidate(points: Sequence[_Point], target: float, floor: float, ceiling: float) -> float:
+    """Where the secant through the points (or, with one point, cost ∝ 1/x) meets the target."""
+    last = points[-1]
+    slope = -1.0
+    if not (0 < last.cost < math.inf):
+        return math.sqrt(floor * ceiling) if floor * 16 > ceiling else last.x * (4 if last.cost else 0.25)
+    if len(points) == 2 and 0 < points[0].cost < math.inf and points[0].x != last.x:
+        slope = math.log(last.cost / points[0].cost) / math.log(last.x / points[0].x)
+    slope = min(slope, -0.2)
+    x = last.x * math.exp(math.log(target / last.cost) / slope)
+    return min(max(x, floor, last.x / 16), ceiling, last.x * 16)
 
 
 def _round_up(sigma: float) -> float:
-    """The next number with four significant digits at or above σ."""
-    unit = 10.0 ** (math.floor(math.log10(sigma)) - 3)
-    return float(f"{math.ceil(sigma / unit - 1e-9) * unit:.4g}")
+    """The next number with five significant digits at or above σ."""
+    unit = 10.0 ** (math.floor(math.log10(sigma)) - 4)
+    return float(f"{math.ceil(sigma / unit - 1e-9) * unit:.5g}")
