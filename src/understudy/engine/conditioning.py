@@ -1,0 +1,67 @@
+"""How a critic is told the label of a record, as values without torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from understudy.errors import PlanError
+
+__all__ = ["Conditioning", "OneHotChannels", "OneHotFeatures", "Projection", "Unconditional"]
+
+
+def _check_classes(classes: int) -> None:
+    if classes < 2:
+        raise PlanError(f"a conditional critic needs at least two classes, got {classes}.")
+
+
+@dataclass(frozen=True)
+class Unconditional:
+    """The critic sees the record only; labels are ignored."""
+
+    kind: ClassVar[str] = "unconditional"
+
+
+@dataclass(frozen=True)
+class OneHotFeatures:
+    """The record is flattened and its one-hot label is appended to the features."""
+
+    kind: ClassVar[str] = "one-hot-features"
+
+    classes: int
+
+    def __post_init__(self) -> None:
+        _check_classes(self.classes)
+
+
+@dataclass(frozen=True)
+class OneHotChannels:
+    """An image gets one more constant channel per class: 1 for its own class, 0 for the others."""
+
+    kind: ClassVar[str] = "one-hot-channels"
+
+    classes: int
+
+    def __post_init__(self) -> None:
+        _check_classes(self.classes)
+
+
+@dataclass(frozen=True)
+class Projection:
+    """The body gives features h; the logit is head(h) + ⟨embedding(label), h⟩ (Miyato & Koyama 2018).
+
+    Args:
+        classes: the number of labels.
+        features: the width of the body's output.
+    """
+
+    kind: ClassVar[str] = "projection"
+
+    classes: int
+    features: int
+
+    def __post_init__(self) -> None:
+        _check_classes(self.classes)
+
+
+Conditioning = Unconditional | OneHotFeatures | OneHotChannels | Projection

@@ -1,0 +1,58 @@
+"""The formulas of the objectives: one loss per row, never a mean over rows.
+
+Losses are kept per row because a private step clips per record. Whoever wants a batch mean takes it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch.nn import functional
+
+from understudy.engine.objectives import Hinge, Minimax, WassersteinPenalty
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from understudy.engine.objectives import Objective
+
+__all__ = ["fake_loss", "generator_loss", "penalty", "penalty_weight", "real_loss"]
+
+
+def real_loss(objective: Objective, logits: Tensor) -> Tensor:
+    """The critic's loss of each real record, from its logit; without the penalty."""
+    if isinstance(objective, Minimax):
+        target = torch.full_like(logits, 1.0 - objective.label_smoothing)
+        return functional.binary_cross_entropy_with_logits(logits, target, reduction="none")
+    if isinstance(objective, Hinge):
+        return functional.relu(1.0 - logits)
+    return -logits
+
+
+def fake_loss(objective: Objective, logits: Tensor) -> Tensor:
+    """The critic's loss of each fake record, from its logit."""
+    if isinstance(objective, Minimax):
+        return functional.softplus(logits)
+    if isinstance(objective, Hinge):
+        return functional.relu(1.0 + logits)
+    return logits
+
+
+def generator_loss(objective: Objective, logits: Tensor) -> Tensor:
+    """The generator's loss of each fake record, from the critic's logit."""
+    if isinstance(objective, Minimax):
+        return functional.softplus(-logits)
+    return -logits
+
+
+def penalty_weight(objective: Objective) -> float:
+    """The weight of the gradient penalty; zero when the objective has none."""
+    return objective.weight if isinstance(objective, WassersteinPenalty) else 0.0
+
+
+def penalty(objective: Objective, input_gradients: Tensor) -> Tensor:
+    """`weight` · (‖∇D(x̂)‖ − 1)² for each row of input gradients."""
+    norms: Tensor = torch.linalg.vector_norm(input_gradients.flatten(1), dim=1)
+    excess = (norms - 1.0).square()
+    return excess * penalty_weight(objective)

@@ -1,0 +1,190 @@
+"""One private step: sample, clip, sum, add noise, divide. The only place where the pieces meet.
+
+The numbers that sample and that scale the noise are fields of the very `SubsampledGaussian` whose event the
+accountant reads; there is no second copy. What leaves `PrivateStep.step` is a noisy gradient; anything
+done with it afterwards (Adam, averaging, clamping) is post-processing.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import torch
+
+from understudy.engine.batch import CriticBatch
+from understudy.engine.clipping import (
+    GlobalClip,
+    MicrobatchClip,
+    PublicAdaptiveClip,
+    QuantileAdaptiveClip,
+)
+from understudy.engine.gradients import clipped_sum, mean_norms
+from understudy.engine.losses import penalty_weight
+from understudy.engine.sampling import poisson_indices
+from understudy.errors import BudgetError, PlanError
+
+if TYPE_CHECKING:
+    import dp_accounting
+    from torch import Tensor, nn
+
+    from understudy.engine.batch import ClippedSum
+    from understudy.engine.clipping import Clipping, ConcreteClip
+    from understudy.engine.noise import Noise
+    from understudy.engine.objectives import Objective
+    from understudy.engine.sampling import Rows
+    from understudy.privacy.mechanisms import SubsampledGaussian
+
+__all__ = ["PrivateStep", "draw_batch"]
+
+
+class PrivateStep:
+    """T noisy critic gradients from private records, and not one more.
+
+    Args:
+        mechanism: q, σ, T and the batch cap; what the accountant reads.
+        clipping: the rule; it gives the sensitivity.
+        objective: the loss.
+        noise: the source of the noise and of the sampling; `SecureNoise()` unless this is a test.
+        divisor: the public number by which the sum is divided, usually the expected batch q·N.
+        taken: how many steps were taken before (after a resume).
+        bound: the current bound of a `QuantileAdaptiveClip` (after a resume).
+    """
+
+    def __init__(
+        self,
+        mechanism: SubsampledGaussian,
+        clipping: Clipping,
+        objective: Objective,
+        noise: Noise,
+        divisor: float,
+        *,
+        taken: int = 0,
+        bound: float | None = None,
+    ) -> None:
+        if mechanism.noise_multiplier <= 0:
+            raise PlanError(
+                "a private step needs a positive noise multiplier; for a baseline without privacy use "
+                "NonPrivateStep."
+            )
+        if not (math.isfinite(divisor) and divisor > 0):
+            raise PlanError(f"the divisor must be a positive public number, got {divisor}.")
+        self.mechanism = mechanism
+        self.clipping = clipping
+        self.objective = objective
+        self.noise = noise
+        self.divisor = divisor
+        self.taken = taken
+        self.bound = bound
+        self._gradient_multiplier = mechanism.noise_multiplier
+        if isinstance(clipping, QuantileAdaptiveClip):
+            self.bound = clipping.first_bound if bound is None else bound
+            self._gradient_multiplier = clipping.gradient_multiplier(mechanism.noise_multiplier)
+
+    @property
+    def private(self) -> bool:
+        """Whether the noise comes from a source that may be called private."""
+        return self.noise.private
+
+    def event(self) -> dp_accounting.DpEvent:
+        """What all T steps cost: exactly the mechanism's event."""
+        return self.mechanism.event()
+
+    def step(
+        self, critic: nn.Module, records: Rows, fakes: Rows, public: Rows | None = None
+    ) -> dict[str, Tensor]:
+        """One noisy mean gradient of the critic's loss, by parameter name.
+
+        Args:
+            critic: the model; it is not changed.
+            records: all private records; this draws its own batch from them.
+            fakes: a public number of generated rows, drawn afresh for each step.
+            public: declared public records, needed by `PublicAdaptiveClip` only.
+
+        Raises:
+            BudgetError: all T steps of the mechanism were taken.
+        """
+        if self.taken >= self.mechanism.steps:
+            raise BudgetError(
+                f"all {self.mechanism.steps} steps of the plan were taken; one more would not be covered by "
+                "the budget. Plan more steps before training."
+            )
+        self.taken += 1
+        rule = self._rule_of_this_step(critic, fakes, public)
+        unit_divisor = self.divisor / rule.unit
+        indices = poisson_indices(
+            len(records), self.mechanism.sampling_rate, self.noise, self.mechanism.batch_cap
+        )
+        bins = math.ceil(unit_divisor) if isinstance(rule, MicrobatchClip) else None
+        batch = draw_batch(
+            critic, self.objective, records, indices, fakes, self.noise, unit_divisor, microbatches=bins
+        )
+        total = clipped_sum(critic, self.objective, batch, rule)
+        self._follow_quantile(total)
+        return self._noisy_mean(total, unit_divisor)
+
+    def _noisy_mean(self, total: ClippedSum, divisor: float) -> dict[str, Tensor]:
+        """(sum + σ · sensitivity · normal) / divisor, added in float64, with one draw for all parameters."""
+        scale = self._gradient_multiplier * total.sensitivity
+        sizes = [gradient.numel() for gradient in total.gradients.values()]
+        draws = torch.split(self.noise.normal((sum(sizes),)).mul_(scale / divisor), sizes)
+        released = {}
+        for (name, gradient), draw in zip(total.gradients.items(), draws, strict=True):
+            noise = draw.reshape(gradient.shape).to(gradient.device)
+            released[name] = noise.add_(gradient, alpha=1.0 / divisor).to(gradient.dtype)
+        return released
+
+    def _rule_of_this_step(self, critic: nn.Module, fakes: Rows, public: Rows | None) -> ConcreteClip:
+        if isinstance(self.clipping, QuantileAdaptiveClip):
+            assert self.bound is not None
+            return GlobalClip(self.bound)
+        if isinstance(self.clipping, PublicAdaptiveClip):
+            if public is None or not len(public):
+                raise PlanError(
+                    "PublicAdaptiveClip takes its bounds from public records, and none were given."
+                )
+            every = torch.arange(len(public))
+            batch = draw_batch(critic, self.objective, public, every, fakes, self.noise, 1.0)
+            return self.clipping.adapted(mean_norms(critic, self.objective, batch))
+        return self.clipping
+
+    def _follow_quantile(self, total: ClippedSum) -> None:
+        """Release the noisy shifted count and move the bound; part of the same Gaussian mechanism."""
+        if isinstance(self.clipping, QuantileAdaptiveClip):
+            assert self.bound is not None
+            noisy = total.shifted_count + self.clipping.count_noise * self.noise.normal((1,)).item()
+            self.bound = self.clipping.next_bound(self.bound, noisy, self.divisor)
+
+
+def draw_batch(
+    critic: nn.Module,
+    objective: Objective,
+    records: Rows,
+    indices: Tensor,
+    fakes: Rows,
+    noise: Noise,
+    divisor: float,
+    *,
+    microbatches: int | None = None,
+) -> CriticBatch:
+    """The rows at `indices`, each with a partner, a mixing coefficient and a microbatch of its own.
+
+    All three are drawn for each record independently of the others: the presence of one record does not
+    change what the others are paired with.
+    """
+    like = next(critic.parameters()).detach()
+    real, real_labels = records.take(indices, like)
+    fake, fake_labels = fakes.take(torch.arange(len(fakes)), like)
+    rows = len(indices)
+    mixing = noise.uniform((rows,)).to(like) if penalty_weight(objective) else None
+    bins = None if microbatches is None else noise.integers(microbatches, rows).to(like.device)
+    return CriticBatch(
+        real=real,
+        real_labels=real_labels,
+        fake=fake,
+        fake_labels=fake_labels,
+        mixing=mixing,
+        partner=noise.integers(max(len(fakes), 1), rows).to(like.device),
+        fake_weight=divisor / max(len(fakes), 1),
+        microbatch=bins,
+    )

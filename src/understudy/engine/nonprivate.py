@@ -1,0 +1,57 @@
+"""The same step without clipping and noise, for baselines: what it gives is NOT PRIVATE and says so."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from understudy.engine.gradients.guard import refuse_unsafe_layers
+from understudy.engine.gradients.microbatch import fake_gradient, summed_gradient
+from understudy.engine.mechanism import draw_batch
+from understudy.engine.sampling import poisson_indices
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from understudy.engine.noise import Noise
+    from understudy.engine.objectives import Objective
+    from understudy.engine.sampling import Rows
+
+__all__ = ["NonPrivateStep"]
+
+
+class NonPrivateStep:
+    """Plain mean gradients from Poisson batches, by ordinary autograd.
+
+    Args:
+        sampling_rate: q, the probability with which each record joins a batch.
+        objective: the loss.
+        noise: the source of the sampling.
+        divisor: the number by which the sum is divided.
+    """
+
+    private: ClassVar[bool] = False
+
+    def __init__(self, sampling_rate: float, objective: Objective, noise: Noise, divisor: float) -> None:
+        self.sampling_rate = sampling_rate
+        self.objective = objective
+        self.noise = noise
+        self.divisor = divisor
+        self.taken = 0
+
+    def step(
+        self,
+        critic: nn.Module,
+        records: Rows,
+        fakes: Rows,
+        public: Rows | None = None,  # noqa: ARG002 - the signature of PrivateStep.step
+    ) -> dict[str, Tensor]:
+        """The mean gradient of the critic's loss, by parameter name; not private."""
+        refuse_unsafe_layers(critic)
+        self.taken += 1
+        indices = poisson_indices(len(records), self.sampling_rate, self.noise)
+        batch = draw_batch(critic, self.objective, records, indices, fakes, self.noise, self.divisor)
+        gradient = fake_gradient(critic, self.objective, batch)
+        if len(batch.real):
+            for name, part in summed_gradient(critic, self.objective, batch, 1.0).items():
+                gradient[name] += part
+        return {name: g / self.divisor for name, g in gradient.items()}

@@ -1,0 +1,84 @@
+"""Poisson batches: each record joins independently with the public probability q.
+
+The draw is made in two parts that have together the same distribution: how many records join,
+Binomial(N, q), and which ones, a uniform subset of that size. The cost grows with the batch and not with N,
+so 60 million memory-mapped rows cost what 60 thousand do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from scipy.stats import binom
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    from torch import Tensor
+
+    from understudy.engine.noise import Noise
+
+__all__ = ["Rows", "poisson_indices"]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Records as arrays; memory-mapped arrays are fine, only the rows of a batch are read.
+
+    Args:
+        x: an array or tensor whose first axis counts the rows.
+        labels: one integer per row, or None.
+    """
+
+    x: npt.NDArray[np.floating] | Tensor
+    labels: npt.NDArray[np.integer] | Tensor | None = None
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def take(self, indices: Tensor, like: Tensor) -> tuple[Tensor, Tensor | None]:
+        """The chosen rows in the dtype and on the device of `like`, and their labels as int64."""
+        x = _take(self.x, indices).to(dtype=like.dtype, device=like.device)
+        if self.labels is None:
+            return x, None
+        return x, _take(self.labels, indices).to(dtype=torch.int64, device=like.device)
+
+
+def _take(array: npt.NDArray[np.generic] | Tensor, indices: Tensor) -> Tensor:
+    if isinstance(array, torch.Tensor):
+        return array[indices.to(array.device)]
+    return torch.from_numpy(np.ascontiguousarray(array[indices.numpy()]))
+
+
+def poisson_indices(rows: int, rate: float, noise: Noise, cap: int | None = None) -> Tensor:
+    """The sorted indices of one Poisson batch out of `rows` records.
+
+    Args:
+        rows: N, how many records there are.
+        rate: q, the probability with which each joins.
+        noise: where the randomness comes from.
+        cap: the largest batch; a larger draw is cut to a uniform subset of this size, as the truncated event
+            of `SubsampledGaussian` expects.
+    """
+    count = rows if rows == 0 or rate >= 1.0 else int(binom.ppf(noise.uniform((1,)).item(), rows, rate))
+    if cap is not None:
+        count = min(count, cap)
+    return _uniform_subset(rows, count, noise)
+
+
+def _uniform_subset(rows: int, count: int, noise: Noise) -> Tensor:
+    """A uniform subset of {0 … rows − 1} of the given size, sorted."""
+    if 2 * count > rows:
+        left_out = _uniform_subset(rows, rows - count, noise)
+        keep = torch.ones(rows, dtype=torch.bool)
+        keep[left_out] = False
+        return keep.nonzero().squeeze(1)
+    chosen = np.empty(0, dtype=np.int64)
+    while len(chosen) < count:
+        # Drawing one by one and passing over repetitions gives a uniform subset; this does many at once.
+        drawn = np.concatenate([chosen, noise.integers(rows, 2 * (count - len(chosen)) + 8).numpy()])
+        _, first = np.unique(drawn, return_index=True)
+        chosen = drawn[np.sort(first)[:count]]
+    return torch.from_numpy(np.sort(chosen))
