@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from understudy.schema import Column, Schema
 
-__all__ = ["BUNDLED_SCHEMAS", "load_bundled"]
+__all__ = ["BUNDLED_SCHEMAS", "load_bundled", "split"]
 
 _CELL_RANGES = {
     "radius": ((6, 30), (0, 3), (6, 40)),
@@ -95,17 +95,17 @@ def load_bundled(name: str) -> Dataset:
         bunch = loader()
         pixels = np.rint(bunch.images * (255 / 16)).astype(np.uint8)[..., None]
         labels = bunch.target.astype(np.int64)
-        train, test = (Images(pixels[part], labels[part]) for part in _split(name, len(pixels)))
+        train, test = (Images(pixels[part], labels[part]) for part in split(name, len(pixels)))
         return Dataset(name, Records(train), Records(test), schema)
     bunch = loader(as_frame=True)
     assert isinstance(schema, TableSchema)
     frame = bunch.data.copy()
     frame[schema.label] = np.array(bunch.target_names, dtype=object)[bunch.target.to_numpy()]
-    parts = (frame.iloc[part].reset_index(drop=True) for part in _split(name, len(frame)))
+    parts = (frame.iloc[part].reset_index(drop=True) for part in split(name, len(frame)))
     return Dataset(name, Records(next(parts)), Records(next(parts)), schema)
 
 
-def _split(name: str, rows: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def split(name: str, rows: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the row numbers of the train part (four fifths) and of the test part, both in order."""
     shuffled = sorted(range(rows), key=lambda row: hashlib.sha256(f"{name}/{row}".encode()).digest())
     cut = rows - rows // 5

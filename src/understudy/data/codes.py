@@ -1,0 +1,57 @@
+"""Sets of codes per person from long tables with one row per (person, code)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from understudy.data.records import Records
+from understudy.errors import DataError
+from understudy.schema import UnknownCodes
+
+if TYPE_CHECKING:
+    from understudy.schema import CodeSchema
+
+__all__ = ["from_long", "icd9_category"]
+
+
+def from_long(frame: pd.DataFrame, schema: CodeSchema, *, person: str, code: str) -> Records:
+    """Count the codes of each person: one row per person, one column per code of the schema.
+
+    Args:
+        frame: one row per (person, code); rows without a code are kept as persons without codes.
+        schema: which codes are told apart, and what to do with others. Its label, if any, is taken from the
+            column of that name in the person's first row.
+        person: the column that identifies persons; it is not kept.
+        code: the column with the codes.
+    """
+    for name in (person, code, *([schema.label.name] if schema.label else [])):
+        if name not in frame.columns:
+            raise DataError(f"the table has no column {name!r}; it has {', '.join(map(repr, frame.columns))}")
+    if frame[person].isna().any():
+        raise DataError(f"column {person!r} has empty cells; every row must belong to a person")
+    rows, people = pd.factorize(frame[person])
+    texts = frame[code].astype("string")
+    columns = pd.Index(schema.codes).get_indexer(pd.Index(texts.fillna("")))
+    strangers = np.flatnonzero((columns < 0) & texts.notna().to_numpy(dtype=bool))
+    if len(strangers) and schema.unknown is UnknownCodes.REFUSE:
+        raise DataError(
+            f"column {code!r}, row {strangers[0] + 1}: the code {texts.iloc[strangers[0]]!r} is not in the "
+            'schema. Add it, or set unknown = "drop".'
+        )
+    counts = np.zeros((len(people), len(schema.codes)), dtype=np.uint16)
+    listed = columns >= 0
+    np.add.at(counts, (rows[listed], columns[listed]), 1)
+    wide = pd.DataFrame(np.minimum(counts, schema.max_count), columns=list(schema.codes))
+    if schema.label is not None:
+        first = frame.groupby(rows, sort=True)[schema.label.name].first()
+        wide[schema.label.name] = first.to_numpy()
+    return Records(wide)
+
+
+def icd9_category(codes: pd.Series[Any]) -> pd.Series[Any]:
+    """Return the three-digit ICD-9 category of each code ("250.83" → "250", "8" → "008", "V27.1" → "V27")."""
+    stem = codes.astype("string").str.replace(r"\..*", "", regex=True)
+    return stem.mask(stem.str.isdigit().fillna(False), stem.str.zfill(3))

@@ -1,0 +1,260 @@
+"""Images from a folder with one subfolder per class, from `.npz` archives and from IDX files.
+
+Nothing is unpickled, and a header that claims more than its file can hold is refused before memory is taken.
+"""
+
+from __future__ import annotations
+
+import gzip
+import math
+import zipfile
+import zlib
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+from PIL import Image
+
+from understudy.data.records import Records
+from understudy.errors import DataError
+from understudy.images import Images
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from understudy.schema import ImageSchema
+
+__all__ = ["folder_classes", "is_idx", "read_folder", "read_idx", "read_idx_array", "read_npz"]
+
+MAX_BYTES = 16 * 2**30
+"""More than this is not read into memory."""
+
+_PICTURES = (".png", ".jpg", ".jpeg")
+_MAX_SIDE = 4096
+_DEFLATE_RATIO = 1032  # the best that zlib's deflate can do (zlib.net/zlib_tech.html)
+_IDX_TYPES = {8: ">u1", 9: ">i1", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}
+_IMAGE_KEYS = ("images", "x", "arr_0")
+_LABEL_KEYS = ("labels", "y", "arr_1")
+
+
+# ---------------------------------------------------------------------------------------------- folders
+
+
+def folder_classes(root: Path) -> tuple[str, ...]:
+    """Return the names of the subfolders, sorted; hidden ones do not count."""
+    return tuple(sorted(p.name for p in root.iterdir() if p.is_dir() and not p.name.startswith(".")))
+
+
+def read_folder(root: Path, schema: ImageSchema | None = None) -> Records:
+    """Read `root/<class>/*.png` (or .jpg, .jpeg); without classes `root/*.png`.
+
+    All images must have one size. They become grey or colour as the schema says; without a schema they become
+    colour if the first one is.
+    """
+    classes = folder_classes(root) if schema is None else schema.classes
+    files: list[tuple[Path, int]] = []
+    for label, name in enumerate(classes or (".",)):
+        found = _pictures(root / name)
+        if not found:
+            raise DataError(
+                f"{root / name} holds no .png, .jpg or .jpeg file; expected {root}/<class>/<image>.png"
+                + (f" for each of the classes {', '.join(classes)}" if classes else "")
+            )
+        files += [(path, label) for path in found]
+    if classes and set(folder_classes(root)) - set(classes):
+        stranger = min(set(folder_classes(root)) - set(classes))
+        raise DataError(
+            f"{root / stranger} is not a class of the schema; add it there or move the folder away"
+        )
+    pixels = _load_all([path for path, _ in files], schema)
+    labels = np.array([label for _, label in files], dtype=np.int64) if classes else None
+    return Records(Images(pixels, labels))
+
+
+def _pictures(folder: Path) -> list[Path]:
+    if not folder.is_dir():
+        return []
+    return sorted(p for p in folder.iterdir() if p.suffix.lower() in _PICTURES and not p.name.startswith("."))
+
+
+def _load_all(paths: list[Path], schema: ImageSchema | None) -> NDArray[np.uint8]:
+    if schema is not None:
+        shape = (schema.height, schema.width, schema.channels)
+    else:
+        with _opened(paths[0]) as first:
+            shape = (first.height, first.width, 1 if first.mode in ("1", "L", "I;16") else 3)
+    _refuse_huge((len(paths), *shape), 1, str(paths[0].parent))
+    pixels = np.empty((len(paths), *shape), dtype=np.uint8)
+    for i, path in enumerate(paths):
+        with _opened(path) as image:
+            if (image.height, image.width) != shape[:2]:
+                raise DataError(
+                    f"{path} has {image.height} × {image.width} pixels (height × width), expected "
+                    f"{shape[0]} × {shape[1]}; scale it, or correct the schema"
+                )
+            try:
+                pixels[i] = np.asarray(image.convert("L" if shape[2] == 1 else "RGB")).reshape(shape)
+            except (OSError, ValueError, SyntaxError) as cause:
+                raise DataError(f"{path} is damaged: {cause}") from cause
+    return pixels
+
+
+def _opened(path: Path) -> Image.Image:
+    """Open an image without decoding it, so that its claimed size can be judged first."""
+    try:
+        image = Image.open(path, formats=("PNG", "JPEG"))
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as cause:
+        raise DataError(f"{path} is not a PNG or JPEG image: {cause}") from cause
+    if image.width > _MAX_SIDE or image.height > _MAX_SIDE:
+        image.close()
+        raise DataError(
+            f"{path} claims {image.height} × {image.width} pixels; at most {_MAX_SIDE} per side are read"
+        )
+    return image
+
+
+# ------------------------------------------------------------------------------------------------- npz
+
+
+def read_npz(path: Path, schema: ImageSchema | None = None) -> Records:
+    """Read uint8 images (n, h, w) or (n, h, w, c) from the key `images`, `x` or `arr_0`.
+
+    Labels, if any, are whole numbers under `labels`, `y` or `arr_1`. Object arrays are refused.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = {name.removesuffix(".npy"): name for name in archive.namelist()}
+            key = next((key for key in _IMAGE_KEYS if key in members), None)
+            if key is None:
+                raise DataError(
+                    f"{path} has the arrays {sorted(members)}; expected one named {' or '.join(_IMAGE_KEYS)}"
+                )
+            pixels = read_npz_member(archive, members[key], str(path))
+            label_key = next((key for key in _LABEL_KEYS if key in members), None)
+            labels = read_npz_member(archive, members[label_key], str(path)) if label_key else None
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError) as cause:
+        raise DataError(f"cannot read {path} as .npz: {cause}") from cause
+    return _as_records(pixels, labels, schema, str(path))
+
+
+def read_npz_member(archive: zipfile.ZipFile, name: str, place: str) -> NDArray[Any]:
+    """Read one array after comparing what its header claims with the size of the member."""
+    with archive.open(name) as file:
+        version = np.lib.format.read_magic(file)
+        read_header = (
+            np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        )
+        shape, fortran, dtype = read_header(file)
+        if dtype.hasobject:
+            raise DataError(
+                f"{name} in {place} holds Python objects, which could run code; save plain numbers"
+            )
+        claimed = _refuse_huge(shape, dtype.itemsize, f"{name} in {place}")
+        info = archive.getinfo(name)
+        if (
+            file.tell() + claimed != info.file_size
+            or info.file_size > info.compress_size * _DEFLATE_RATIO + 1024
+        ):
+            raise DataError(f"{name} in {place} claims shape {shape} of {dtype}, which does not fit its size")
+        values = np.frombuffer(file.read(claimed), dtype=dtype)
+    return values.reshape(shape, order="F" if fortran else "C")
+
+
+# ------------------------------------------------------------------------------------------------- IDX
+
+
+def is_idx(path: Path) -> bool:
+    """Whether the name looks like an IDX file, as MNIST's `train-images-idx3-ubyte.gz`."""
+    name = path.name.removesuffix(".gz")
+    return name.endswith((".idx", "-ubyte", ".idx3-ubyte", ".idx1-ubyte"))
+
+
+def read_idx(path: Path, schema: ImageSchema | None = None) -> Records:
+    """Read images from an IDX file, and labels from the file beside it with `labels-idx1` in its name."""
+    pixels = read_idx_array(path)
+    sibling = path.with_name(path.name.replace("images", "labels").replace("idx3", "idx1"))
+    if sibling == path or not sibling.exists():
+        if schema is not None and schema.classes is not None:
+            raise DataError(
+                f"the schema has classes, but there is no file {sibling.name} with labels beside {path}"
+            )
+        return _as_records(pixels, None, schema, str(path))
+    return _as_records(pixels, read_idx_array(sibling), schema, str(path))
+
+
+def read_idx_array(path: Path) -> NDArray[Any]:
+    """Read one IDX file, plain or gzipped, refusing headers that the file cannot honour."""
+    try:
+        packed = path.stat().st_size
+        with ExitStack() as stack:
+            file: BinaryIO = stack.enter_context(path.open("rb"))
+            if path.suffix == ".gz":
+                file = stack.enter_context(gzip.GzipFile(fileobj=file))  # type: ignore[assignment]
+            most = packed * (_DEFLATE_RATIO if path.suffix == ".gz" else 1)
+            return _parse_idx(file, most, path)
+    except (OSError, EOFError, zlib.error) as cause:
+        raise DataError(f"cannot read {path} as IDX: {cause}") from cause
+
+
+def _parse_idx(file: BinaryIO, most: int, path: Path) -> NDArray[Any]:
+    magic = file.read(4)
+    if len(magic) < 4 or magic[:2] != b"\0\0" or magic[2] not in _IDX_TYPES or not 1 <= magic[3] <= 4:
+        raise DataError(
+            f"{path} does not begin like an IDX file (two zero bytes, type, dimensions): {magic!r}"
+        )
+    dtype = np.dtype(_IDX_TYPES[magic[2]])
+    sizes = file.read(4 * magic[3])
+    if len(sizes) < 4 * magic[3]:
+        raise DataError(f"{path} ends within its header")
+    shape = tuple(int(size) for size in np.frombuffer(sizes, dtype=">u4"))
+    claimed = _refuse_huge(shape, dtype.itemsize, str(path))
+    if claimed > most:
+        raise DataError(
+            f"{path} claims the shape {shape}, more than a file of its size can hold; it is damaged"
+        )
+    content = file.read(claimed)
+    if len(content) != claimed or file.read(1):
+        raise DataError(
+            f"{path} claims the shape {shape}, but holds {'less' if len(content) < claimed else 'more'}"
+        )
+    return np.frombuffer(content, dtype=dtype).reshape(shape)
+
+
+# ---------------------------------------------------------------------------------------------- shared
+
+
+def _refuse_huge(shape: tuple[int, ...], itemsize: int, place: str) -> int:
+    """Return how many bytes the shape needs, or refuse."""
+    needed = math.prod(shape) * itemsize
+    if needed > MAX_BYTES:
+        raise DataError(
+            f"{place} claims the shape {shape}, which needs {needed / 2**30:.0f} GiB; at most 16 are read"
+        )
+    return needed
+
+
+def _as_records(
+    pixels: NDArray[Any], labels: NDArray[Any] | None, schema: ImageSchema | None, place: str
+) -> Records:
+    if pixels.dtype != np.uint8 or pixels.ndim not in (3, 4):
+        raise DataError(
+            f"{place} holds {pixels.dtype} of shape {pixels.shape}; images are uint8 (0 to 255) of shape "
+            "(n, height, width) or (n, height, width, channels)"
+        )
+    pixels = pixels if pixels.ndim == 4 else pixels[..., None]
+    if len(pixels) == 0:
+        raise DataError(f"{place} holds no images")
+    if schema is not None and pixels.shape[1:] != (schema.height, schema.width, schema.channels):
+        raise DataError(
+            f"{place} holds images of shape {pixels.shape[1:]} (height, width, channels), but the schema "
+            f"says {(schema.height, schema.width, schema.channels)}"
+        )
+    if labels is None:
+        return Records(Images(pixels))
+    if labels.dtype.kind not in "iu" or labels.shape != (len(pixels),):
+        raise DataError(
+            f"{place}: labels are {labels.dtype} {labels.shape}; expected {len(pixels)} whole numbers"
+        )
+    return Records(Images(pixels, labels.astype(np.int64)))
