@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from understudy.engine.batch import ClippedSum, CriticBatch
     from understudy.engine.critics import Critic
-    from understudy.engine.gradients import clipped_sum
+    from understudy.engine.gradients import Path, clipped_sum, explain
     from understudy.engine.mechanism import PrivateStep
     from understudy.engine.noise import Noise, SecureNoise, SeededNoise
     from understudy.engine.nonprivate import NonPrivateStep
@@ -26,12 +26,14 @@ __all__ = [
     "MovingAverage",
     "Noise",
     "NonPrivateStep",
+    "Path",
     "PrivateStep",
     "Rows",
     "SecureNoise",
     "SeededNoise",
     "clamp_weights",
     "clipped_sum",
+    "explain",
     "poisson_indices",
     "spectral_normalise",
 ]
@@ -43,12 +45,14 @@ _HOME = {
     "MovingAverage": "postprocess",
     "Noise": "noise",
     "NonPrivateStep": "nonprivate",
+    "Path": "gradients",
     "PrivateStep": "mechanism",
     "Rows": "sampling",
     "SecureNoise": "noise",
     "SeededNoise": "noise",
     "clamp_weights": "postprocess",
     "clipped_sum": "gradients",
+    "explain": "gradients",
     "poisson_indices": "sampling",
     "spectral_normalise": "postprocess",
 }

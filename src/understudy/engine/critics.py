@@ -28,7 +28,6 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
-from torch.nn import functional
 
 from understudy.engine.conditioning import (
     Conditioning,
@@ -42,7 +41,7 @@ from understudy.errors import UnsupportedModel
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Critic", "condition"]
+__all__ = ["Critic", "condition", "one_hot"]
 
 _UNCONDITIONAL = Unconditional()
 
@@ -51,11 +50,16 @@ def condition(conditioning: Conditioning, x: Tensor, labels: Tensor | None) -> T
     """What the body receives: `x` with its label attached, in the way that `conditioning` says."""
     if isinstance(conditioning, (Unconditional, Projection)):
         return x
-    one_hot = functional.one_hot(_needed(labels, conditioning), conditioning.classes).to(x.dtype)
+    indicators = one_hot(_needed(labels, conditioning), conditioning.classes, x)
     if isinstance(conditioning, OneHotFeatures):
-        return torch.cat([x.flatten(1), one_hot], dim=1)
-    planes = one_hot[:, :, None, None].expand(-1, -1, x.shape[2], x.shape[3])
+        return torch.cat([x.flatten(1), indicators], dim=1)
+    planes = indicators[:, :, None, None].expand(-1, -1, x.shape[2], x.shape[3])
     return torch.cat([x, planes], dim=1)
+
+
+def one_hot(labels: Tensor, classes: int, like: Tensor) -> Tensor:
+    """(rows, classes) of zeros and ones in the dtype of `like`; works under vmap."""
+    return (labels[:, None] == torch.arange(classes, device=labels.device)).to(like.dtype)
 
 
 def _needed(labels: Tensor | None, conditioning: Conditioning) -> Tensor:

@@ -7,12 +7,13 @@ so 60 million memory-mapped rows cost what 60 thousand do.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from scipy.stats import binom
+from scipy.special import bdtr, bdtrik
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -62,10 +63,20 @@ def poisson_indices(rows: int, rate: float, noise: Noise, cap: int | None = None
         cap: the largest batch; a larger draw is cut to a uniform subset of this size, as the truncated event
             of `SubsampledGaussian` expects.
     """
-    count = rows if rows == 0 or rate >= 1.0 else int(binom.ppf(noise.uniform((1,)).item(), rows, rate))
+    count = rows if rows == 0 or rate >= 1.0 else _binomial(noise.uniform((1,)).item(), rows, rate)
     if cap is not None:
         count = min(count, cap)
     return _uniform_subset(rows, count, noise)
+
+
+def _binomial(level: float, rows: int, rate: float) -> int:
+    """The least count whose Binomial(rows, rate) distribution function reaches `level`."""
+    count = max(0, min(rows, math.ceil(bdtrik(level, rows, rate))))
+    while count > 0 and bdtr(count - 1, rows, rate) >= level:
+        count -= 1
+    while count < rows and bdtr(count, rows, rate) < level:
+        count += 1
+    return count
 
 
 def _uniform_subset(rows: int, count: int, noise: Noise) -> Tensor:
@@ -78,7 +89,7 @@ def _uniform_subset(rows: int, count: int, noise: Noise) -> Tensor:
     chosen = np.empty(0, dtype=np.int64)
     while len(chosen) < count:
         # Drawing one by one and passing over repetitions gives a uniform subset; this does many at once.
-        drawn = np.concatenate([chosen, noise.integers(rows, 2 * (count - len(chosen)) + 8).numpy()])
+        drawn = np.concatenate([chosen, noise.integers(rows, count - len(chosen) + 8).numpy()])
         _, first = np.unique(drawn, return_index=True)
         chosen = drawn[np.sort(first)[:count]]
     return torch.from_numpy(np.sort(chosen))

@@ -1,26 +1,41 @@
 """The exact sum of clipped per-record gradients, by the fastest path that knows the critic.
 
-`clipped_sum` is the one entrance. Which path it takes never changes the result beyond rounding.
+`clipped_sum` is the one entrance. Which path it takes never changes the result beyond rounding, and `explain`
+tells which one it will be and why.
 """
 
 from __future__ import annotations
 
+import enum
 from typing import TYPE_CHECKING
 
 from understudy.engine.batch import ClippedSum
 from understudy.engine.clipping import MicrobatchClip
-from understudy.engine.gradients import functional, microbatch
+from understudy.engine.gradients import bookkeeping, functional, microbatch
 from understudy.engine.gradients.guard import refuse_unsafe_layers
+from understudy.engine.gradients.walk import Chain, read_chain
+from understudy.engine.losses import penalty_weight
+from understudy.errors import UnsupportedModel
 from understudy.privacy.budget import Adjacency
 
 if TYPE_CHECKING:
-    from torch import Tensor, nn
+    from torch import nn
 
     from understudy.engine.batch import CriticBatch
     from understudy.engine.clipping import ConcreteClip
     from understudy.engine.objectives import Objective
 
-__all__ = ["clipped_sum", "mean_norms"]
+__all__ = ["Path", "clipped_sum", "explain", "mean_norms"]
+
+
+class Path(enum.Enum):
+    """How per-record gradients are found."""
+
+    BOOK_KEEPING = "book-keeping"
+    """One backward gives the factors of all gradients; norms from Gram matrices or small gradients."""
+
+    VMAP = "vmap"
+    """Every record's gradient is made whole, a chunk of records at a time."""
 
 
 def clipped_sum(
@@ -29,6 +44,7 @@ def clipped_sum(
     batch: CriticBatch,
     clipping: ConcreteClip,
     *,
+    path: Path | None = None,
     chunk: int | None = None,
 ) -> ClippedSum:
     """The sum of the records' clipped gradients plus the weighted sum of the fakes' gradients.
@@ -38,20 +54,55 @@ def clipped_sum(
         objective: the loss of a record and of a fake.
         batch: the records and the fakes; no records is fine.
         clipping: the rule; it also gives the sensitivity.
-        chunk: how many records are handled at once. Scheduling only: it bounds memory and does not change
-        the sum.
+        path: force one path (tests and benchmarks); by default the fast one where it applies.
+        chunk: how many records have their gradients made at once. Scheduling only: it bounds memory and does
+            not change the sum.
     """
     refuse_unsafe_layers(critic)
     sensitivity = clipping.sensitivity(Adjacency.ADD_OR_REMOVE_ONE)
     if isinstance(clipping, MicrobatchClip):
         gradients, count = microbatch.clipped_sum(critic, objective, batch, clipping)
-    else:
+        return ClippedSum(gradients, sensitivity, count)
+    chain = _chain(critic, path)
+    if chain is None:
         gradients, count = functional.clipped_sum(critic, objective, batch, clipping, chunk)
+    else:
+        gradients, count = bookkeeping.clipped_sum(critic, chain, objective, batch, clipping, chunk)
     return ClippedSum(gradients, sensitivity, count)
+
+
+def _chain(critic: nn.Module, path: Path | None) -> Chain | None:
+    """The critic as known layers, or None where vmap is wanted or needed."""
+    if path is Path.VMAP:
+        return None
+    chain = read_chain(critic)
+    if isinstance(chain, Chain):
+        return chain
+    if path is Path.BOOK_KEEPING:
+        raise UnsupportedModel(f"{chain}; leave `path` unset to use vmap.")
+    return None
 
 
 def mean_norms(critic: nn.Module, objective: Objective, batch: CriticBatch) -> dict[str, float]:
     """For each parameter, the mean over the batch's records of the gradient norm; for public batches only."""
     refuse_unsafe_layers(critic)
-    squares: dict[str, Tensor] = functional.squared_norms(critic, objective, batch, joint=False, chunk=None)
+    chain = _chain(critic, None)
+    if chain is None:
+        squares = functional.squared_norms(critic, objective, batch, joint=False, chunk=None)
+    else:
+        squares = bookkeeping.squared_norms(critic, chain, objective, batch, joint=False)
     return {name: float(square.sqrt().mean()) for name, square in squares.items()}
+
+
+def explain(critic: nn.Module, objective: Objective) -> str:
+    """Which path `clipped_sum` takes for this critic and objective, and why, in one or two sentences."""
+    refuse_unsafe_layers(critic)
+    chain = read_chain(critic)
+    if not isinstance(chain, Chain):
+        return f"{Path.VMAP.value}: {chain}. Every record's gradient is made whole, in chunks."
+    text = f"{Path.BOOK_KEEPING.value}: all {len(chain.layers)} layers of the body are known. "
+    if not penalty_weight(objective):
+        return text + "One backward gives the factors of all gradients."
+    if chain.piecewise_linear:
+        return text + "The penalty's input gradient is written out; its slopes are constant masks."
+    return text + "The penalty's input gradient is written out, with second derivatives of the smooth layers."
