@@ -21,7 +21,14 @@ from typing import TYPE_CHECKING, Any
 
 from understudy.errors import BudgetError
 from understudy.privacy.budget import Adjacency, Budget
-from understudy.privacy.mechanisms import Charge, GaussianRelease, RunCount, Selection, SubsampledGaussian
+from understudy.privacy.mechanisms import (
+    Charge,
+    GaussianRelease,
+    Mechanism,
+    RunCount,
+    Selection,
+    SubsampledGaussian,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -187,8 +194,8 @@ def loss_profile(
         return ((0.0, 1.0),)
     grid = [reach * index / 400 for index in range(401)]
     if _has_pld(drawn):
-        accountant = composed_pld(drawn, adjacency, SEARCHING * spent(drawn, 1e-5, adjacency).epsilon)
-        deltas = accountant.get_delta(grid)
+        distribution = _composed(drawn, adjacency, SEARCHING * rough_epsilon(drawn, 1e-5, adjacency))
+        deltas = distribution.get_delta_for_epsilon(grid)
     else:
         deltas = [_rdp_delta(drawn, epsilon, adjacency) for epsilon in grid]
     return tuple((epsilon, min(1.0, max(0.0, float(d)))) for epsilon, d in zip(grid, deltas, strict=True))
@@ -222,6 +229,10 @@ def _repetitions(charge: Charge) -> int:
             return sum(_repetitions(one) for one in inner)
 
 
+def _is_noiseless(charge: Charge) -> bool:
+    return isinstance(charge.mechanism, SubsampledGaussian) and charge.mechanism.noise_multiplier == 0
+
+
 def _has_pld(charges: Sequence[Charge]) -> bool:
     return not any(isinstance(charge.mechanism, Selection) for charge in charges)
 
@@ -233,21 +244,33 @@ def _event(charges: Sequence[Charge]) -> dp_accounting.DpEvent:
 
 
 def _epsilon_by_pld(charges: tuple[Charge, ...], delta: float, adjacency: Adjacency, error: float) -> float:
-    return max(0.0, float(composed_pld(charges, adjacency, error).get_epsilon(delta)))
+    if any(_is_noiseless(charge) for charge in charges):
+        return math.inf
+    if not charges:
+        return 0.0
+    return max(0.0, float(_composed(charges, adjacency, error).get_epsilon_for_delta(delta)))
 
 
-@functools.lru_cache(maxsize=16)
-def composed_pld(charges: tuple[Charge, ...], adjacency: Adjacency, error: float) -> Any:
-    """A PLD accountant that has composed the charges, its rounding adding about `error` to ε at most."""
+def _composed(charges: tuple[Charge, ...], adjacency: Adjacency, error: float) -> Any:
+    """The privacy loss distribution of all charges, its rounding adding about `error` to ε at most."""
+    interval = _interval(charges, error)
+    parts = [_distribution(charge.mechanism, adjacency, interval) for charge in charges]
+    return functools.reduce(lambda total, part: total.compose(part), parts)
+
+
+@functools.lru_cache(maxsize=32)
+def _distribution(mechanism: Mechanism, adjacency: Adjacency, interval: float) -> Any:
+    """The privacy loss distribution of one mechanism, kept for the next search step."""
+    if isinstance(mechanism, SubsampledGaussian) and mechanism.steps > 1:
+        return _distribution(replace(mechanism, steps=1), adjacency, interval).self_compose(mechanism.steps)
     from dp_accounting import NeighboringRelation, pld
 
     relation = {
         Adjacency.ADD_OR_REMOVE_ONE: NeighboringRelation.ADD_OR_REMOVE_ONE,
         Adjacency.REPLACE_ONE: NeighboringRelation.REPLACE_ONE,
     }[adjacency]
-    accountant = pld.PLDAccountant(relation, value_discretization_interval=_interval(charges, error))
-    accountant.compose(_event(charges))
-    return accountant
+    accountant = pld.PLDAccountant(relation, value_discretization_interval=interval)
+    return accountant.compose(mechanism.event())._pld
 
 
 def _interval(charges: tuple[Charge, ...], error: float) -> float:
@@ -256,15 +279,15 @@ def _interval(charges: tuple[Charge, ...], error: float) -> float:
     The pessimistic rounding of T steps on a grid of width h adds up to about T·h²/2 (measured: 0.1 to 0.6
     times T·h²), so the grid shrinks as 1/√T. It also stays below the standard deviation of one step's loss,
     and fine enough that many steps' losses span more than a thousand points each: below that, the library
-    switches to a form whose cost explodes with T.
+    switches to a form whose cost explodes with T. Widths are powers of √2, for the cache.
     """
     total = sum(_repetitions(charge) for charge in charges)
-    interval = min(1e-3, math.sqrt(2 * error / max(total, 1))) if math.isfinite(error) else 1e-3
+    interval = min(1e-3, math.sqrt(2 * max(error, 1e-6) / max(total, 1)))
     for charge in charges:
         mechanism = charge.mechanism
         if isinstance(mechanism, SubsampledGaussian):
             interval = min(interval, _step_interval(mechanism))
-    return max(interval, 1e-7)
+    return max(2 ** (round(2 * math.log2(interval)) / 2), 1e-7)
 
 
 def _step_interval(mechanism: SubsampledGaussian) -> float:

@@ -116,32 +116,33 @@ def _boundary(
 ) -> float | None:
     """An x with target·(1 - precision) ≤ cost(x) ≤ target, or else the least allowed x with cost(x) ≤ target.
 
-    The cost must not rise with x. `snap` rounds x up to an allowed value. Candidates come from the
-    secant through the last two points in logarithms, kept inside the bracket. None if all x within
-    the limits cost too much.
+    The cost must not rise with x; `snap` rounds x up to an allowed value. Until both sides of the boundary
+    are known, x moves by the power law through the last point, or by ever longer strides. Then the bracket
+    closes by interpolation, and by halving every third time. None if all x within the limits cost too much.
     """
     low, high = limits
     good: _Point | None = None
     bad: _Point | None = None
-    points: list[_Point] = []
     x = snap(min(max(start, low), high))
-    for _ in range(200):
-        points.append(_Point(x, cost(x)))
-        if points[-1].cost > target:
-            bad = points[-1]
+    for turn in range(200):
+        last = _Point(x, cost(x))
+        if last.cost > target:
+            bad = last
         else:
-            good = points[-1]
-            if good.cost >= target * (1 - precision) or x <= low:
-                return good.x
-        if good is None and x >= high:
+            good = last
+        if good is not None and (good.cost >= target * (1 - precision) or good.x <= low):
+            return good.x
+        if bad is not None and bad.x >= high:
             return None
-        floor, ceiling = bad.x if bad else low, good.x if good else high
-        x = snap(_candidate(points[-2:], target * (1 - precision / 2), floor, ceiling))
-        if (bad and x <= bad.x) or (good and x >= good.x):
-            x = snap(math.sqrt(floor * ceiling))
-            if (bad and x <= bad.x) or (good and x >= good.x):
-                return good.x if good else None
-    return good.x if good else None
+        if good is None or bad is None:
+            x = snap(min(max(_stride(last, target, turn), low), high))
+            continue
+        x = snap(_between(good, bad, target * (1 - precision / 2), halve=turn % 3 == 2))
+        if not bad.x < x < good.x:
+            x = snap(math.sqrt(good.x * bad.x))
+        if not bad.x < x < good.x:
+            break
+    return good.x if good is not None else None
 
 
 @dataclass(frozen=True)
@@ -150,17 +151,20 @@ class _Point:
     cost: float
 
 
-def _candidate(points: Sequence[_Point], target: float, floor: float, ceiling: float) -> float:
-    """Where the secant through the points (or, with one point, cost ∝ 1/x) meets the target."""
-    last = points[-1]
-    slope = -1.0
-    if not (0 < last.cost < math.inf):
-        return math.sqrt(floor * ceiling) if floor * 16 > ceiling else last.x * (4 if last.cost else 0.25)
-    if len(points) == 2 and 0 < points[0].cost < math.inf and points[0].x != last.x:
-        slope = math.log(last.cost / points[0].cost) / math.log(last.x / points[0].x)
-    slope = min(slope, -0.2)
-    x = last.x * math.exp(math.log(target / last.cost) / slope)
-    return min(max(x, floor, last.x / 16), ceiling, last.x * 16)
+def _stride(last: _Point, target: float, turn: int) -> float:
+    """Past the boundary, if cost ∝ 1/x from here on; or further, the longer the search has lasted."""
+    power = target / last.cost if 0 < last.cost < math.inf else 1.0
+    longer = 1.02 if turn == 0 else 1.1 ** (2**turn)
+    factor = max(1 / power if last.cost > target else power, 1.0) * longer
+    return last.x * factor if last.cost > target else last.x / factor
+
+
+def _between(good: _Point, bad: _Point, target: float, *, halve: bool) -> float:
+    """Where the straight line between the ends, in logarithms, meets the target; or the middle."""
+    share = 0.5
+    if not halve and bad.cost < math.inf and good.cost > 0:
+        share = math.log(bad.cost / target) / math.log(bad.cost / good.cost)
+    return bad.x * math.exp(share * math.log(good.x / bad.x))
 
 
 def _round_up(sigma: float) -> float:
