@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -26,7 +27,7 @@ def as_position(
 
     The work per distinct value is slow and the work per row is fast, so many rows cost little.
     """
-    codes, distinct = pd.factorize(series, use_na_sentinel=True)
+    codes, distinct = _factorized(series, column)
     table = np.empty(len(distinct) + 1, dtype=np.int64)
     table[-1] = -1
     known = {value: position for position, value in enumerate(column.values)}
@@ -138,7 +139,7 @@ def _moments(series: Any, present: NDArray[np.bool_], column: Datetime) -> Any:
     if series.dtype.kind == "M":
         return series.to_numpy().astype("datetime64[s]")
     parsed = np.full(len(series), np.datetime64("NaT", "s"))
-    codes, distinct = pd.factorize(series)
+    codes, distinct = _factorized(series, column)
     table = np.empty(len(distinct), dtype="datetime64[s]")
     for i, value in enumerate(distinct):
         try:
@@ -157,6 +158,14 @@ def _moment(value: object) -> np.datetime64:
     if moment.tzinfo is not None:
         moment = moment.astimezone(dt.UTC).replace(tzinfo=None)
     return np.datetime64(moment.replace(microsecond=0), "s")
+
+
+def _factorized(series: Any, column: Column) -> tuple[Any, Any]:
+    try:
+        return pd.factorize(series)
+    except TypeError:
+        row = next(i for i, value in enumerate(series) if not isinstance(value, Hashable))
+        _refuse(row, series.iloc[row], column, "is more than one value; a cell must hold one.")
 
 
 def _refuse_missing(gone: NDArray[np.bool_], column: Column) -> None:

@@ -157,13 +157,22 @@ def decode(x: NDArray[np.float32], labels: NDArray[np.int64] | None, schema: Sch
             f"arrays of shape {x.shape} do not fit the schema, which needs (n, *{encoded_shape(schema)})"
         )
     labels = _checked_labels(labels, len(x), schema.label_classes)
-    x = np.nan_to_num(x, nan=0.0, posinf=1.0, neginf=-1.0)
     if isinstance(schema, ImageSchema):
-        pixels = np.rint(np.clip((x + 1) * np.float32(127.5), 0, 255)).astype(np.uint8)
+        pixels = np.empty(x.shape, dtype=np.uint8)
+        _round_into(pixels, x, scale=127.5, shift=127.5, most=255)
         return Images(np.ascontiguousarray(pixels.transpose(0, 2, 3, 1)), labels)
     if isinstance(schema, CodeSchema):
         return _decode_codes(x, labels, schema)
-    return _decode_table(x, labels, schema)
+    return _decode_table(np.nan_to_num(x, nan=0.0, posinf=1.0, neginf=-1.0), labels, schema)
+
+
+def _round_into(out: NDArray[Any], x: NDArray[np.float32], *, scale: float, shift: float, most: int) -> None:
+    """Write `x * scale + shift`, rounded to 0..most and NaN as 0, in parts that fit in the cache."""
+    for start in range(0, len(x), 256):
+        part = np.multiply(x[start : start + 256], scale, dtype=np.float32)
+        part += np.float32(shift + 0.5)
+        np.fmax(part, 0, out=part)
+        out[start : start + 256] = np.fmin(part, most, out=part)
 
 
 # ---------------------------------------------------------------------------------------------- tables
@@ -239,15 +248,10 @@ def _encode_codes(frame: pd.DataFrame, schema: CodeSchema) -> Encoded:
             f"code {foreign[0]!r} is not in the schema ({len(foreign)} such codes). "
             'Add it, or set unknown = "drop" in the schema.'
         )
-    counts = frame.reindex(columns=list(schema.codes), fill_value=0).to_numpy()
-    if counts.dtype.kind not in "buif" or not np.isfinite(counts).all() or (counts < 0).any():
-        raise DataError(
-            "codes must be counted with numbers that are not negative; put 0 where a code is absent"
-        )
-    if counts.dtype.kind == "f" and (counts != np.floor(counts)).any():
-        raise DataError("codes must be counted with whole numbers; put 0 where a code is absent")
+    counts = _counts(frame.reindex(columns=list(schema.codes), fill_value=0).to_numpy())
     clipped = int((counts > schema.max_count).sum()) if schema.max_count > 1 else 0
-    x = (np.minimum(counts, schema.max_count) / np.float32(schema.max_count)).astype(np.float32)
+    levels = np.linspace(0, 1, schema.max_count + 1, dtype=np.float32)
+    x = levels[np.minimum(counts, schema.max_count)]
     labels = None
     unknown = int((frame[foreign].to_numpy() != 0).sum()) if foreign else 0
     if schema.label is not None:
@@ -256,10 +260,24 @@ def _encode_codes(frame: pd.DataFrame, schema: CodeSchema) -> Encoded:
     return Encoded(x, labels, clipped, unknown)
 
 
+def _counts(counts: NDArray[Any]) -> NDArray[Any]:
+    """Return whole numbers that are not negative, or refuse."""
+    if counts.dtype.kind in "bu":
+        return counts.astype(np.uint8) if counts.dtype.kind == "b" else counts
+    if counts.dtype.kind in "if" and np.isfinite(counts).all():
+        whole = counts.astype(np.int64)
+        if (whole == counts).all() and (whole >= 0).all():
+            return whole
+    raise DataError(
+        "codes must be counted with whole numbers that are not negative; put 0 where one is absent"
+    )
+
+
 def _decode_codes(
     x: NDArray[np.float32], labels: NDArray[np.int64] | None, schema: CodeSchema
 ) -> pd.DataFrame:
-    counts = np.rint(np.clip(x, 0, 1) * np.float32(schema.max_count)).astype(np.uint16)
+    counts = np.empty(x.shape, dtype=np.uint8 if schema.max_count < 256 else np.uint16)
+    _round_into(counts, x, scale=schema.max_count, shift=0, most=schema.max_count)
     frame = pd.DataFrame(counts, columns=list(schema.codes))
     if schema.label is not None and labels is not None:
         frame[schema.label.name] = from_position(labels, schema.label)

@@ -1,7 +1,8 @@
 """Tables from CSV and Parquet files, pandas frames and pyarrow tables.
 
 With a schema, only its columns are read; discrete columns and dates stay text, so that "01" is not 1, and
-numbers are parsed by pyarrow at its speed. Without a schema, types are guessed from the text.
+numbers are parsed by pyarrow at its speed. Without a schema, numbers and dates are guessed from the
+text.
 """
 
 from __future__ import annotations
@@ -119,7 +120,7 @@ def _parse(path: Path, schema: _Tabular | None, *, numbers: bool) -> Any:
             "include_columns": list(types),
             "null_values": list(schema.missing_text),
         }
-    convert = pa_csv.ConvertOptions(strings_can_be_null=True, **options)
+    convert = pa_csv.ConvertOptions(strings_can_be_null=True, true_values=[], false_values=[], **options)
     return pa_csv.read_csv(path, parse_options=_parsing(path), convert_options=convert)
 
 
@@ -151,7 +152,7 @@ def _check_columns(place: str, names: list[str], schema: _Tabular | None) -> Non
         wanted, label = [column.name for column in schema.columns], schema.label
     for name in wanted:
         if name not in names:
-            what = "the label column" if name == label else "column"
+            what = "label column" if name == label else "column"
             hint = " It seems to be separated by semicolons." if len(names) == 1 and ";" in names[0] else ""
             shown = ", ".join(map(repr, names[:12])) + (", ..." if len(names) > 12 else "")
             raise DataError(

@@ -1,0 +1,106 @@
+"""`understudy schema`: draft, check and show the public description of a data set."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from understudy.errors import SchemaError
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    help="Draft, check and show schemas: the PUBLIC facts about a data set.", no_args_is_help=True
+)
+
+
+@app.command()
+def draft(
+    file: Annotated[
+        Path, typer.Argument(help="A table (.csv, .tsv, .parquet), .npz, IDX or a folder of images.")
+    ],
+    from_public: Annotated[
+        bool,
+        typer.Option(
+            "--from-public",
+            help="The rows are PUBLIC: take bounds and categories from them. Never for private rows.",
+        ),
+    ] = False,
+    out: Annotated[Path | None, typer.Option(help="Write to this file instead of the screen.")] = None,
+) -> None:
+    """Write a first schema from header and types; what you must supply is marked FILL IN.
+
+    Example: understudy schema draft patients.csv --out schema.toml
+    """
+    from understudy.data.draft import draft as draft_schema
+
+    text = draft_schema(file, from_public=from_public)
+    if out is None:
+        typer.echo(text, nl=False)
+        return
+    _write_new(out, text)
+    typer.echo(
+        f"wrote {out}" + ("" if from_public else f"; {text.count('FILL IN:')} facts to fill in"), err=True
+    )
+
+
+@app.command()
+def check(
+    file: Annotated[str, typer.Argument(help="The data: a file, a folder, or the name of a known set.")],
+    schema: Annotated[Path, typer.Option(help="The schema (TOML).")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Tell whether the data fit the schema, and how many values it would change. For the curator's eyes only.
+
+    Example: understudy schema check patients.csv --schema schema.toml
+    """
+    from understudy.data import read
+    from understudy.encode import encode, encoded_shape
+    from understudy.schema import load_schema
+
+    declared = load_schema(schema)
+    encoded = encode(read(file, declared), declared)
+    facts = {
+        "fits": True,
+        "rows": len(encoded),
+        "encoded_shape": list(encoded_shape(declared)),
+        "clipped": encoded.clipped,
+        "unknown": encoded.unknown,
+    }
+    if as_json:
+        typer.echo(json.dumps(facts))
+        return
+    typer.echo(f"{file} fits {schema}: {len(encoded)} records")
+    typer.echo(f"{encoded.clipped} values outside their bounds would be clipped")
+    typer.echo(f"{encoded.unknown} values unknown to the schema would be mapped")
+    typer.echo("These counts are private: do not publish them.")
+
+
+@app.command()
+def show(name: Annotated[str, typer.Argument(help="The name of a known public set, such as adult.")]) -> None:
+    """Print the ready schema of a known public set.
+
+    Example: understudy schema show adult
+    """
+    from understudy.data import known_schema
+    from understudy.schema import schema_to_toml
+
+    typer.echo(schema_to_toml(known_schema(name)), nl=False)
+
+
+def _write_new(path: Path, text: str) -> None:
+    """Write a file whole or not at all, and never over an existing one."""
+    if path.exists():
+        raise SchemaError(f"{path} exists already; choose another name or remove it")
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        Path(name).replace(path)
+    finally:
+        Path(name).unlink(missing_ok=True)

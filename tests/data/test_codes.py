@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+
+from understudy.data import from_long
+from understudy.data.codes import icd9_category
+from understudy.encode import encode
+from understudy.errors import DataError
+from understudy.schema import Binary, CodeSchema, UnknownCodes
+
+LONG = pd.DataFrame(
+    {"who": [7, 7, 3, 7, 5], "code": ["250", "401", "401", "250", None], "sex": ["f", "f", "m", "f", "m"]}
+)
+
+
+def test_long_tables_become_one_row_per_person() -> None:
+    """Codes are counted per person, up to the most that the schema counts; people without codes stay."""
+    schema = CodeSchema(("401", "250"), max_count=5, label=Binary("sex", ("f", "m")))
+    wide = from_long(LONG, schema, person="who", code="code").frame
+    assert wide.to_dict("list") == {"401": [1, 1, 0], "250": [2, 0, 0], "sex": ["f", "m", "m"]}
+    binary = from_long(LONG, CodeSchema(("401", "250")), person="who", code="code")
+    assert encode(binary, CodeSchema(("401", "250"))).x.tolist() == [[1, 1], [1, 0], [0, 0]]
+
+
+def test_codes_not_in_the_schema() -> None:
+    """A code that is not listed is refused with its row, or dropped."""
+    with pytest.raises(DataError, match="column 'code', row 1: the code '250' is not in the schema"):
+        from_long(LONG, CodeSchema(("401",)), person="who", code="code")
+    dropped = from_long(LONG, CodeSchema(("401",), unknown=UnknownCodes.DROP), person="who", code="code")
+    assert dropped.frame["401"].tolist() == [1, 1, 0]
+
+
+def test_broken_long_tables() -> None:
+    """A missing column and a row that belongs to nobody are refused."""
+    with pytest.raises(DataError, match="no column 'patient'"):
+        from_long(LONG, CodeSchema(("401",)), person="patient", code="code")
+    with pytest.raises(DataError, match="column 'code' has empty cells"):
+        from_long(LONG, CodeSchema(("401",)), person="code", code="code")
+
+
+def test_icd9_categories() -> None:
+    """Codes are cut to their three-digit category, with leading zeros that spreadsheets lose."""
+    codes = pd.Series(["250.83", "8", "38.9", "V27.1", "E909", None], dtype=object)
+    assert icd9_category(codes).fillna("none").tolist() == ["250", "008", "038", "V27", "E909", "none"]
