@@ -1,0 +1,250 @@
+"""`plan`: everything that is decided before a private record is read.
+
+A plan fixes the sampling rate, the noise, the number of steps and every other charge, and certifies what they
+cost together. Training takes its numbers from the plan and from nowhere else.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from understudy.errors import BudgetError, PlanError
+from understudy.privacy.accounting import Spent, spent
+from understudy.privacy.budget import Adjacency, Budget
+from understudy.privacy.calibration import noise_for, steps_for
+from understudy.privacy.mechanisms import Charge, GaussianRelease, Mechanism, SubsampledGaussian
+from understudy.recipes import NoisyLabelHistogram, Recipe, find_recipe
+from understudy.schema import CodeSchema, ImageSchema, Schema, TableSchema
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["Plan", "plan"]
+
+TRAINING = "training"
+LABELS = "label histogram"
+ROWS = "row count"
+
+ROW_COUNT_NOISE = 20.0
+"""Standard deviation of the noisy row count, when the curator does not declare the number of rows."""
+
+DEFAULT_SAMPLING_RATE = 0.01
+"""The sampling rate when the number of rows is not public, so that it depends on nothing private."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """A run, decided and certified before data is touched.
+
+    Args:
+        recipe: the system that will be trained.
+        schema: the public description of the data, or None for a calculation without data.
+        budget: what may be spent; None makes a baseline that is not private, and is marked so everywhere.
+        rows: the public number of rows, or None if it is private and will be estimated with noise.
+        charges: every mechanism of the run, in the order in which they run.
+        spent: what the accountants certify for all charges together; None without a budget.
+    """
+
+    recipe: Recipe
+    schema: Schema | None
+    budget: Budget | None
+    rows: int | None
+    charges: tuple[Charge, ...]
+    spent: Spent | None
+
+    @property
+    def private(self) -> bool:
+        """Whether the run has a privacy guarantee at all."""
+        return self.budget is not None
+
+    @property
+    def training(self) -> SubsampledGaussian:
+        """The mechanism of the private steps."""
+        mechanism = self._mechanism(TRAINING)
+        assert isinstance(mechanism, SubsampledGaussian)
+        return mechanism
+
+    @property
+    def label_release(self) -> GaussianRelease | None:
+        """The mechanism that publishes class counts, if the run needs one."""
+        mechanism = self._mechanism(LABELS)
+        assert mechanism is None or isinstance(mechanism, GaussianRelease)
+        return mechanism
+
+    @property
+    def row_release(self) -> GaussianRelease | None:
+        """The mechanism that publishes the number of rows, if it was not declared."""
+        mechanism = self._mechanism(ROWS)
+        assert mechanism is None or isinstance(mechanism, GaussianRelease)
+        return mechanism
+
+    def _mechanism(self, purpose: str) -> Mechanism | None:
+        return next((charge.mechanism for charge in self.charges if charge.purpose == purpose), None)
+
+    def __str__(self) -> str:
+        step = self.training
+        lines = [
+            f"recipe            {self.recipe.name}",
+            f"steps             {step.steps:,}",
+            f"sampling rate     {step.sampling_rate:.6g}",
+            f"noise multiplier  {step.noise_multiplier:.4f}",
+        ]
+        if self.spent is None:
+            return "\n".join([*lines, "NOT PRIVATE: a baseline without noise"])
+        lines += [
+            f"ε certified       {self.spent.epsilon:.4f}  (by {self.spent.certified_by.value})",
+            f"ε by RDP          {_or_none(self.spent.epsilon_rdp)}",
+            f"ε if replaced     {_or_none(self.spent.epsilon_replace_one)}  (one record's content changes)",
+            f"δ                 {self.spent.delta:g}",
+            f"neighbours        {self.spent.adjacency.value}",
+        ]
+        return "\n".join(lines)
+
+
+def _or_none(epsilon: float | None) -> str:
+    return "not defined" if epsilon is None else f"{epsilon:.4f}"
+
+
+def plan(
+    schema: Schema | None = None,
+    *,
+    epsilon: float | None,
+    delta: float = 1e-5,
+    adjacency: Adjacency = Adjacency.ADD_OR_REMOVE_ONE,
+    rows: int | None,
+    recipe: Recipe | str = "dp-cgan",
+    batch: int | None = None,
+    noise_multiplier: float | None = None,
+    steps: int | None = None,
+    accept_large_delta: bool = False,
+) -> Plan:
+    """Decide a run and certify its cost, before any record is read.
+
+    Given σ, the plan takes as many steps as the budget allows; given steps, it finds the least noise; given both, it
+    refuses if they cost more than the budget.
+
+    Args:
+        schema: the public description of the data; None for a calculation.
+        epsilon: the budget's ε, or None for a baseline without privacy.
+        delta: the budget's δ; must be below 1/rows.
+        adjacency: which data sets are neighbours.
+        rows: the public number of rows. Pass None if the number itself is private: a little budget is then spent
+            on estimating it, and the sampling rate is a constant.
+        recipe: a recipe or the name of one.
+        batch: expected batch size, instead of the recipe's.
+        noise_multiplier: σ, instead of the recipe's.
+        steps: critic steps, instead of the recipe's.
+        accept_large_delta: allow δ ≥ 1/rows.
+
+    Raises:
+        BudgetError: the budget is too small for the run, or δ is too large for the rows.
+        PlanError: the settings contradict each other.
+    """
+    chosen = _with_overrides(find_recipe(recipe), batch, noise_multiplier, steps)
+    if schema is not None and not chosen.conditional:
+        schema = without_label(schema)
+    if epsilon is None:
+        return _baseline(chosen, schema, rows)
+    budget = Budget(epsilon, delta, adjacency)
+    if rows is not None and rows > 0 and not accept_large_delta:
+        budget.refuse_large_delta(rows)
+    rate = _sampling_rate(chosen.batch, rows)
+    fixed = _side_charges(chosen, schema, rows)
+    training = _training(chosen, rate, fixed, budget)
+    charges = (*fixed, Charge(TRAINING, training))
+    total = spent(charges, delta, adjacency)
+    if total.epsilon > epsilon:
+        raise BudgetError(
+            f"σ = {training.noise_multiplier:g} for {training.steps:,} steps costs ε = {total.epsilon:.4f}, "
+            f"more than the budget of {epsilon:g}. Leave one of the two out and it will be computed."
+        )
+    return Plan(
+        recipe=replace(chosen, noise_multiplier=training.noise_multiplier, steps=training.steps),
+        schema=schema,
+        budget=budget,
+        rows=rows,
+        charges=charges,
+        spent=total,
+    )
+
+
+def without_label(schema: Schema) -> Schema:
+    """The same records for a recipe that knows no labels: a table keeps its label as an ordinary column."""
+    match schema:
+        case TableSchema():
+            return replace(schema, label=None, label_weights=None)
+        case ImageSchema():
+            return replace(schema, classes=None, label_weights=None)
+        case CodeSchema():
+            return replace(schema, label=None, label_weights=None)
+
+
+def _with_overrides(recipe: Recipe, batch: int | None, sigma: float | None, steps: int | None) -> Recipe:
+    if sigma is not None and steps is None:
+        recipe = replace(recipe, noise_multiplier=sigma, steps=None)
+    elif steps is not None and sigma is None:
+        recipe = replace(recipe, noise_multiplier=None, steps=steps)
+    elif steps is not None and sigma is not None:
+        recipe = replace(recipe, noise_multiplier=sigma, steps=steps)
+    return recipe if batch is None else replace(recipe, batch=batch)
+
+
+def _sampling_rate(batch: int, rows: int | None) -> float:
+    if rows is None:
+        return DEFAULT_SAMPLING_RATE
+    if rows < 1:
+        raise PlanError(f"the number of rows must be at least 1, got {rows}.")
+    if batch > rows:
+        raise PlanError(
+            f"the expected batch of {batch} is larger than the data set of {rows} rows. "
+            f"Choose --batch {max(1, rows // 20)} or less."
+        )
+    return batch / rows
+
+
+def _side_charges(recipe: Recipe, schema: Schema | None, rows: int | None) -> tuple[Charge, ...]:
+    """What is spent besides training: the row count if private, the class counts if needed."""
+    charges = []
+    if rows is None:
+        charges.append(Charge(ROWS, GaussianRelease(ROW_COUNT_NOISE)))
+    labelled = schema is None or schema.label_classes is not None
+    if recipe.conditional and labelled and isinstance(recipe.labels, NoisyLabelHistogram):
+        charges.append(Charge(LABELS, GaussianRelease(recipe.labels.noise_multiplier)))
+    return tuple(charges)
+
+
+def _training(recipe: Recipe, rate: float, fixed: Sequence[Charge], budget: Budget) -> SubsampledGaussian:
+    """Fill in whichever of σ and T the recipe leaves open."""
+
+    def charges(sigma: float, steps: int) -> Sequence[Charge]:
+        return (*fixed, Charge(TRAINING, SubsampledGaussian(rate, sigma, steps)))
+
+    sigma, steps = recipe.noise_multiplier, recipe.steps
+    if sigma is None and steps is None:
+        raise PlanError(
+            f"recipe {recipe.name!r} leaves both the noise and the steps open: pass steps=… or noise_multiplier=…."
+        )
+    if sigma is None:
+        wanted = steps or 0
+        sigma, steps = noise_for(lambda value: charges(value, wanted), budget), wanted
+    elif steps is None:
+        known = sigma
+        steps = steps_for(lambda value: charges(known, value), budget)
+    return SubsampledGaussian(rate, sigma, steps)
+
+
+def _baseline(recipe: Recipe, schema: Schema | None, rows: int | None) -> Plan:
+    if rows is None:
+        raise PlanError("a baseline without privacy needs the number of rows.")
+    rate = _sampling_rate(recipe.batch, rows)
+    steps = recipe.steps or math.ceil(20 * rows / recipe.batch)
+    return Plan(
+        recipe=replace(recipe, steps=steps, noise_multiplier=None),
+        schema=schema,
+        budget=None,
+        rows=rows,
+        charges=(Charge(TRAINING, SubsampledGaussian(rate, 0.0, steps)),),
+        spent=None,
+    )

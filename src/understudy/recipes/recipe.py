@@ -1,0 +1,96 @@
+"""`Recipe`: a private GAN system as one frozen value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from understudy.engine.clipping import Clipping
+from understudy.engine.objectives import Objective
+from understudy.errors import RecipeError
+from understudy.recipes.parts import (
+    Adam,
+    ConvCritic,
+    DeconvGenerator,
+    DenseCritic,
+    DenseGenerator,
+    FixedCriticSteps,
+    LabelPrior,
+    Latent,
+    NoisyLabelHistogram,
+    NoWarmStart,
+    Optimiser,
+    RisingCriticSteps,
+    Sgd,
+    WarmStart,
+)
+
+__all__ = ["Recipe"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """Everything that distinguishes one private GAN from another.
+
+    A recipe holds no data set, no budget and no row count; `understudy.plan` adds those. Of
+    `noise_multiplier` and `steps` at least one must be given, here or to `plan`; the other follows from the
+    budget.
+
+    Args:
+        name: how the command line calls it.
+        summary: one line for the table of recipes.
+        source: the publication it follows.
+        objective: what critic and generator play for.
+        generator: the network that is released.
+        critic: the network that sees private records; it is discarded after training.
+        conditional: whether both networks are told the label.
+        latent: the generator's input noise.
+        labels: where the labels of fakes come from.
+        critic_optimiser: how the noisy gradient moves the critic.
+        generator_optimiser: how the generator follows the critic.
+        clipping: how one record's influence is bounded.
+        batch: the expected number of records in a batch.
+        noise_multiplier: σ, or None to calibrate it.
+        steps: critic steps T, or None to take as many as the budget allows.
+        turns: critic steps per generator step.
+        clamp: bound on every critic weight after each step (Wasserstein without penalty), or None.
+        averaging: decay of the generator's moving average, or None.
+        warm_start: what happens before the first private step.
+    """
+
+    name: str
+    summary: str
+    source: str
+    objective: Objective
+    generator: DenseGenerator | DeconvGenerator = field(default_factory=DenseGenerator)
+    critic: DenseCritic | ConvCritic = field(default_factory=DenseCritic)
+    conditional: bool = True
+    latent: Latent = field(default_factory=Latent)
+    labels: LabelPrior = field(default_factory=NoisyLabelHistogram)
+    critic_optimiser: Optimiser = field(default_factory=Sgd)
+    generator_optimiser: Optimiser = field(default_factory=Adam)
+    clipping: Clipping
+    batch: int
+    noise_multiplier: float | None = None
+    steps: int | None = None
+    turns: FixedCriticSteps | RisingCriticSteps = field(default_factory=FixedCriticSteps)
+    clamp: float | None = None
+    averaging: float | None = None
+    warm_start: WarmStart = field(default_factory=NoWarmStart)
+
+    def __post_init__(self) -> None:
+        if not self.name:
+            raise RecipeError("a recipe needs a name.")
+        if self.batch < 1:
+            raise RecipeError(
+                f"recipe {self.name!r}: the expected batch must be at least 1, got {self.batch}."
+            )
+        if self.noise_multiplier is not None and not self.noise_multiplier > 0:
+            raise RecipeError(
+                f"recipe {self.name!r}: the noise multiplier must be positive, got {self.noise_multiplier}."
+            )
+        if self.steps is not None and self.steps < 1:
+            raise RecipeError(f"recipe {self.name!r}: steps must be at least 1, got {self.steps}.")
+        if self.averaging is not None and not 0 <= self.averaging < 1:
+            raise RecipeError(f"recipe {self.name!r}: averaging is a decay in [0, 1), got {self.averaging}.")
+        if self.clamp is not None and not self.clamp > 0:
+            raise RecipeError(f"recipe {self.name!r}: clamp must be positive, got {self.clamp}.")

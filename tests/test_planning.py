@@ -1,0 +1,139 @@
+"""Plans: decided and certified before data is touched."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from understudy.codec import from_json, to_json
+from understudy.engine.clipping import GlobalClip
+from understudy.errors import BudgetError, PlanError
+from understudy.planning import Plan, plan, without_label
+from understudy.privacy.accounting import spent
+from understudy.privacy.budget import Adjacency
+from understudy.recipes import RECIPES
+from understudy.recipes.parts import UniformLabels
+from understudy.schema import Categorical, Continuous, ImageSchema, TableSchema
+
+TABLE = TableSchema((Continuous("x", 0, 1), Categorical("y", ("a", "b"))), label="y")
+IMAGES = ImageSchema(28, 28, 1, classes=("a", "b"))
+FREE_LABELS = replace(RECIPES["dp-cgan"], labels=UniformLabels())
+
+
+def test_the_dp_cgan_setting_costs_what_it_should() -> None:
+    """σ 1.15, q 0.01, 24,900 steps cost 8.165 by PLD and 8.802 by RDP (golden values)."""
+    made = plan(epsilon=9.6, rows=60_000, recipe=FREE_LABELS, noise_multiplier=1.15, steps=24_900)
+    assert made.spent is not None
+    assert made.spent.epsilon == pytest.approx(8.1651, abs=1e-3)
+    assert made.spent.epsilon_rdp == pytest.approx(8.8019, abs=2e-4)
+
+
+def test_steps_follow_from_noise_and_are_the_most_that_fit() -> None:
+    """Given σ the plan takes as many steps as the budget allows; two percent more would not fit."""
+    made = plan(epsilon=3, rows=10_000, recipe=FREE_LABELS, batch=100, noise_multiplier=1.2)
+    assert made.spent is not None
+    assert made.spent.epsilon <= 3
+    more = replace(
+        made.charges[-1], mechanism=replace(made.training, steps=int(made.training.steps * 1.02) + 1)
+    )
+    assert spent([more], 1e-5, Adjacency.ADD_OR_REMOVE_ONE).epsilon > 3
+
+
+def test_noise_follows_from_steps_and_is_the_least_that_fits() -> None:
+    """Given steps the plan finds the least σ; one percent less would not fit."""
+    made = plan(epsilon=2, rows=10_000, recipe=FREE_LABELS, batch=100, steps=500)
+    assert made.spent is not None
+    assert made.spent.epsilon <= 2
+    less = replace(made.training, noise_multiplier=made.training.noise_multiplier * 0.99)
+    assert spent([replace(made.charges[-1], mechanism=less)], 1e-5, Adjacency.ADD_OR_REMOVE_ONE).epsilon > 2
+
+
+def test_epsilon_does_not_depend_on_the_clipping_bound() -> None:
+    """The published dp-cgan fed σ·C to its accountant; here C cannot reach it."""
+    costs = set()
+    for bound in (0.01, 1.0, 100.0):
+        recipe = replace(FREE_LABELS, clipping=GlobalClip(bound))
+        made = plan(epsilon=3, rows=10_000, recipe=recipe, batch=100, noise_multiplier=1.2)
+        costs.add((made.spent, made.training))
+    assert len(costs) == 1
+
+
+def test_the_label_histogram_is_charged_when_labels_exist() -> None:
+    """Class counts learned from private rows are a charge; an unlabelled schema has none."""
+    labelled = plan(TABLE, epsilon=3, rows=10_000, batch=100, steps=100)
+    assert labelled.label_release is not None
+    plain = plan(without_label(TABLE), epsilon=3, rows=10_000, batch=100, steps=100)
+    assert plain.label_release is None
+
+
+def test_a_private_row_count_is_charged_and_does_not_move_the_sampling_rate() -> None:
+    """Without public rows, the count is a mechanism and q is a constant."""
+    made = plan(TABLE, epsilon=3, rows=None, batch=100, steps=100)
+    assert made.row_release is not None
+    assert made.training.sampling_rate == 0.01
+
+
+def test_both_given_and_too_dear_is_refused_with_the_cost() -> None:
+    """Noise and steps that cost more than the budget are refused, and the message says how much they cost."""
+    with pytest.raises(BudgetError, match=r"costs ε = \d+\.\d+, more than the budget of 1"):
+        plan(epsilon=1, rows=60_000, recipe=FREE_LABELS, noise_multiplier=1.15, steps=24_900)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "text"),
+    [
+        ({"epsilon": 0.0, "rows": 1000}, BudgetError, "epsilon must be a positive"),
+        ({"epsilon": -1.0, "rows": 1000}, BudgetError, "epsilon must be a positive"),
+        ({"epsilon": float("nan"), "rows": 1000}, BudgetError, "epsilon must be a positive"),
+        ({"epsilon": 1.0, "rows": 100, "delta": 0.02, "batch": 10}, BudgetError, "accept-large-delta"),
+        ({"epsilon": 1.0, "rows": 100, "batch": 101}, PlanError, "larger than the data set of 100 rows"),
+        ({"epsilon": 1.0, "rows": 0}, PlanError, "at least 1"),
+        ({"epsilon": 0.001, "rows": 1000, "batch": 100, "noise_multiplier": 0.5}, BudgetError, "step"),
+    ],
+)
+def test_impossible_plans_are_refused_with_a_reason(options: dict[str, Any], error: type, text: str) -> None:
+    """Bad settings give one clear message of the right type."""
+    with pytest.raises(error, match=text):
+        plan(recipe=FREE_LABELS, **options)
+
+
+def test_a_large_delta_can_be_accepted_knowingly() -> None:
+    """The override exists."""
+    made = plan(
+        epsilon=1, delta=0.02, rows=100, recipe=FREE_LABELS, batch=10, steps=5, accept_large_delta=True
+    )
+    assert made.spent is not None
+
+
+def test_a_baseline_has_no_budget_and_says_so() -> None:
+    """A run without noise is never called private."""
+    made = plan(TABLE, epsilon=None, rows=1000, batch=100, steps=10)
+    assert not made.private
+    assert "NOT PRIVATE" in str(made)
+
+
+def test_an_unconditional_recipe_keeps_the_label_as_a_column() -> None:
+    """Recipes without labels still learn the label column of a table, and drop the classes of images."""
+    made = plan(TABLE, epsilon=3, rows=10_000, recipe="ppgan", steps=10)
+    assert isinstance(made.schema, TableSchema)
+    assert made.schema.label is None
+    assert len(made.schema.columns) == 2
+    images = plan(IMAGES, epsilon=3, rows=10_000, recipe="small-images", steps=10)
+    assert images.schema == ImageSchema(28, 28, 1)
+
+
+@pytest.mark.parametrize("name", sorted(RECIPES))
+def test_a_plan_survives_json(name: str) -> None:
+    """A plan that is saved and read again is the same plan."""
+    made = plan(IMAGES, epsilon=8, rows=60_000, recipe=name, steps=50)
+    assert from_json(Plan, to_json(made)) == made
+
+
+def test_replace_one_costs_more_than_add_or_remove() -> None:
+    """The second figure is printed, and is the larger one."""
+    made = plan(epsilon=5, rows=60_000, recipe=FREE_LABELS, steps=1000)
+    assert made.spent is not None
+    assert made.spent.epsilon_replace_one is not None
+    assert made.spent.epsilon_replace_one > made.spent.epsilon

@@ -1,0 +1,48 @@
+"""Tiny data and tiny plans that many tests share."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from understudy.images import Images
+from understudy.planning import Plan, plan
+from understudy.schema import Binary, Categorical, Continuous, ImageSchema, Integer, TableSchema
+
+TINY_TABLE = TableSchema(
+    (
+        Continuous("height", 0.0, 2.0),
+        Integer("visits", 0, 30),
+        Binary("smoker", ("no", "yes")),
+        Categorical("town", ("north", "south", "west")),
+        Categorical("outcome", ("well", "ill")),
+    ),
+    label="outcome",
+)
+TINY_IMAGES = ImageSchema(8, 8, 1, classes=("ring", "bar"))
+
+
+def tiny_frame(rows: int = 64, seed: int = 0) -> pd.DataFrame:
+    """Rows that fit TINY_TABLE."""
+    source = np.random.default_rng(seed)
+    return pd.DataFrame(
+        {
+            "height": source.uniform(1.0, 2.0, rows),
+            "visits": source.integers(0, 31, rows),
+            "smoker": source.choice(["no", "yes"], rows),
+            "town": source.choice(["north", "south", "west"], rows),
+            "outcome": source.choice(["well", "ill"], rows, p=[0.75, 0.25]),
+        }
+    )
+
+
+def tiny_images(rows: int = 64, seed: int = 0) -> Images:
+    """Images that fit TINY_IMAGES."""
+    source = np.random.default_rng(seed)
+    return Images(source.integers(0, 256, (rows, 8, 8, 1), dtype=np.uint8), source.integers(0, 2, rows))
+
+
+def tiny_plan(schema: TableSchema | ImageSchema = TINY_TABLE, **options: object) -> Plan:
+    """Three private steps on 64 rows."""
+    settings: dict[str, object] = {"epsilon": 2.0, "delta": 1e-3, "rows": 64, "batch": 8, "steps": 3}
+    return plan(schema, **{**settings, **options})  # type: ignore[arg-type]
