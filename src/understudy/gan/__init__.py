@@ -1,0 +1,1 @@
+"""GANs: networks from a recipe's values, and the one loop that trains every recipe."""

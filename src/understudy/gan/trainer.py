@@ -1,0 +1,154 @@
+"""The one training loop: every recipe, private or not, advances through `Trainer.advance`.
+
+Private records enter only as the argument `rows` of `advance`, and leave it only through the noisy gradient that the
+engine's step returns. The generator, its fakes and their labels never depend on them in any other way.
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING, Protocol
+
+import torch
+from torch import Tensor
+
+from understudy.engine.losses import generator_loss
+from understudy.engine.postprocess import clamp_weights
+from understudy.engine.sampling import Rows
+from understudy.gan.critics import build_critic
+from understudy.gan.generators import build_generator, draw_latent
+from understudy.gan.optimisers import Stepper
+from understudy.gan.turns import Turns
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from torch import nn
+
+    from understudy.recipes import Recipe
+    from understudy.schema import Schema
+
+__all__ = ["GradientSource", "Trainer"]
+
+
+class GradientSource(Protocol):
+    """What turns private records into a gradient for the critic: the engine's private step, or a baseline."""
+
+    def step(
+        self, critic: nn.Module, records: Rows, fakes: Rows, public: Rows | None = None
+    ) -> Mapping[str, Tensor]:
+        """The mean gradient of the critic's loss, noisy if private."""
+        ...
+
+
+class Trainer:
+    """The state of a run: two networks, their optimisers, and whose turn it is.
+
+    Args:
+        recipe: what to train.
+        schema: what a record looks like.
+        label_weights: class frequencies of fakes, public or noisy; None without labels.
+        seed: for weights, latents and fake labels; None draws one. Nothing private hangs on it.
+    """
+
+    def __init__(
+        self, recipe: Recipe, schema: Schema, label_weights: tuple[float, ...] | None, seed: int | None
+    ) -> None:
+        seed = secrets.randbits(63) if seed is None else seed
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            self.generator = build_generator(recipe, schema)
+            self.critic = build_critic(recipe, schema)
+        self._recipe = recipe
+        self._source = torch.Generator().manual_seed(seed)
+        self._weights = None if label_weights is None else torch.tensor(label_weights, dtype=torch.float64)
+        self._critic_stepper = Stepper(self.critic, recipe.critic_optimiser)
+        self._generator_stepper = Stepper(self.generator, recipe.generator_optimiser)
+        self._turns = Turns(recipe.turns)
+        self._average = {name: value.clone() for name, value in self.generator.state_dict().items()}
+        self.steps = 0
+
+    def advance(self, gradients: GradientSource, rows: Rows, public: Rows | None = None) -> None:
+        """One critic step on the rows and, when its turn has come, one generator step."""
+        with torch.no_grad():
+            fakes = self._fakes()
+            batch = Rows(*fakes)
+        self._critic_stepper.step(gradients.step(self.critic, rows, batch, public))
+        if self._recipe.clamp is not None:
+            clamp_weights(self.critic, self._recipe.clamp)
+        self.steps += 1
+        if self._turns.due():
+            self._move_generator()
+
+    def _fakes(self) -> tuple[Tensor, Tensor | None]:
+        """As many fakes as a batch is expected to hold; their number and labels are public."""
+        count = self._recipe.batch
+        labels = None
+        if self._weights is not None:
+            labels = torch.multinomial(self._weights, count, replacement=True, generator=self._source)
+        latent = draw_latent(self._recipe.latent, count, self._source)
+        made: Tensor = self.generator(latent, labels)
+        return made, labels
+
+    def _move_generator(self) -> None:
+        logits = self.critic(*self._fakes())
+        loss = generator_loss(self._recipe.objective, logits).mean()
+        names, parameters = zip(*self.generator.named_parameters(), strict=True)
+        moves = torch.autograd.grad(loss, parameters)
+        self._generator_stepper.step(dict(zip(names, moves, strict=True)))
+        self._turns.watch(float((logits < 0).double().mean()))
+        self._follow()
+
+    def _follow(self) -> None:
+        """Let the moving average follow the generator."""
+        decay = self._recipe.averaging
+        for name, value in self.generator.state_dict().items():
+            if decay is None or not value.is_floating_point():
+                self._average[name].copy_(value)
+            else:
+                warm = min(decay, (1 + self._generator_stepper.taken) / (10 + self._generator_stepper.taken))
+                self._average[name].lerp_(value, 1 - warm)
+
+    def released_weights(self) -> dict[str, Tensor]:
+        """The generator's weights (their moving average, where the recipe asks for one)."""
+        return {name: value.clone() for name, value in self._average.items()}
+
+    def state(self) -> dict[str, Tensor]:
+        """Everything that a resumed run needs, as named tensors."""
+        parts: dict[str, Mapping[str, Tensor]] = {
+            "critic": self.critic.state_dict(),
+            "generator": self.generator.state_dict(),
+            "average": self._average,
+            "critic-optimiser": self._critic_stepper.state(),
+            "generator-optimiser": self._generator_stepper.state(),
+            "run": {
+                "steps": torch.tensor(self.steps),
+                "source": self._source.get_state(),
+                "turns": torch.tensor(
+                    [self._turns.since, self._turns.level, self._turns.at_level], dtype=torch.int64
+                ),
+                "turns-average": torch.tensor(self._turns.average, dtype=torch.float64),
+            },
+        }
+        return {f"{part}:{name}": value for part, named in parts.items() for name, value in named.items()}
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from a state that `state` gave."""
+        part = {
+            head: {
+                name.removeprefix(f"{head}:"): value
+                for name, value in state.items()
+                if name.startswith(f"{head}:")
+            }
+            for head in ("critic", "generator", "average", "critic-optimiser", "generator-optimiser", "run")
+        }
+        self.critic.load_state_dict(part["critic"])
+        self.generator.load_state_dict(part["generator"])
+        self._average = {name: value.clone() for name, value in part["average"].items()}
+        self._critic_stepper.restore(part["critic-optimiser"])
+        self._generator_stepper.restore(part["generator-optimiser"])
+        self.steps = int(part["run"]["steps"])
+        self._source.set_state(part["run"]["source"])
+        since, level, at_level = (int(value) for value in part["run"]["turns"])
+        self._turns.since, self._turns.level, self._turns.at_level = since, level, at_level
+        self._turns.average = float(part["run"]["turns-average"])

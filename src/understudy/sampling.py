@@ -1,0 +1,140 @@
+"""`sample`: a release in, synthetic records out. Private data cannot be reached from here."""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from understudy.encode import decode
+from understudy.errors import ReleaseError
+from understudy.gan.generators import draw_latent
+from understudy.images import Images
+from understudy.weights import generator_with
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    import pandas as pd
+
+    from understudy.release import Release
+
+__all__ = ["sample", "sample_chunks"]
+
+CHUNK = 4096
+"""Records that are made at a time; bounds the memory of a draw of any size."""
+
+
+def sample(
+    release: Release,
+    rows: int,
+    *,
+    label: str | None = None,
+    counts: Mapping[str, int] | None = None,
+    seed: int | None = None,
+) -> pd.DataFrame | Images:
+    """Draw synthetic records, all in memory.
+
+    Args:
+        release: the generator.
+        rows: how many records; with `counts`, their sum.
+        label: make only records of this class.
+        counts: make exactly this many records of each class, in this order.
+        seed: the same seed gives the same records; None draws fresh ones.
+
+    Returns:
+        A data frame for tables and codes, `Images` for images.
+    """
+    chunks = list(sample_chunks(release, rows, label=label, counts=counts, seed=seed))
+    first = chunks[0]
+    if isinstance(first, Images):
+        images = [chunk for chunk in chunks if isinstance(chunk, Images)]
+        labels = (
+            None
+            if first.labels is None
+            else np.concatenate([c.labels for c in images if c.labels is not None])
+        )
+        return Images(np.concatenate([chunk.pixels for chunk in images]), labels)
+    import pandas as pd
+
+    return pd.concat([chunk for chunk in chunks if not isinstance(chunk, Images)], ignore_index=True)
+
+
+def sample_chunks(
+    release: Release,
+    rows: int,
+    *,
+    label: str | None = None,
+    counts: Mapping[str, int] | None = None,
+    seed: int | None = None,
+) -> Iterator[pd.DataFrame | Images]:
+    """Draw synthetic records in chunks of bounded size; arguments as for `sample`.
+
+    Raises:
+        ReleaseError: a class is unknown, a number is negative, or the generator was not trained with labels.
+    """
+    if rows < 0 or (rows == 0 and not counts):
+        raise ReleaseError(f"the number of records must be positive, got {rows}.")
+    recipe, schema = release.card.plan.recipe, release.schema
+    classes = schema.label_classes
+    source = torch.Generator().manual_seed(secrets.randbits(63) if seed is None else seed)
+    draw_labels = _label_plan(release, classes, rows, label, counts, source)
+    generator = generator_with(release.weights, recipe, schema)
+    with torch.inference_mode():
+        for labels, size in draw_labels:
+            latent = draw_latent(recipe.latent, size, source)
+            encoded = generator(latent, labels)
+            yield decode(encoded.numpy(), None if labels is None else labels.numpy(), schema)
+
+
+def _label_plan(
+    release: Release,
+    classes: tuple[str, ...] | None,
+    rows: int,
+    label: str | None,
+    counts: Mapping[str, int] | None,
+    source: torch.Generator,
+) -> Iterator[tuple[torch.Tensor | None, int]]:
+    """Labels and size of each chunk, made as they are needed."""
+    if label is not None and counts is not None:
+        raise ReleaseError("give either one label or counts per label, not both.")
+    if classes is None:
+        if label is not None or counts is not None:
+            raise ReleaseError("this generator was trained without labels, so it cannot make a chosen class.")
+        return _unlabelled(rows)
+    wanted = {label: rows} if label is not None else counts
+    if wanted is not None:
+        return _given(_class_counts(wanted, classes))
+    weights = release.card.label_weights or (1.0,) * len(classes)
+    return _drawn(rows, torch.tensor(weights, dtype=torch.float64), source)
+
+
+def _class_counts(wanted: Mapping[str, int], classes: tuple[str, ...]) -> list[tuple[int, int]]:
+    for name, count in wanted.items():
+        if name not in classes:
+            raise ReleaseError(f"there is no class {name!r}. Known classes: {', '.join(classes)}.")
+        if count < 0:
+            raise ReleaseError(f"the number of records of class {name!r} must not be negative, got {count}.")
+    return [(classes.index(name), count) for name, count in wanted.items()]
+
+
+def _sizes(rows: int) -> Iterator[int]:
+    for start in range(0, rows, CHUNK):
+        yield min(CHUNK, rows - start)
+
+
+def _unlabelled(rows: int) -> Iterator[tuple[None, int]]:
+    return ((None, size) for size in _sizes(rows))
+
+
+def _given(counts: list[tuple[int, int]]) -> Iterator[tuple[torch.Tensor, int]]:
+    for index, count in counts:
+        for size in _sizes(count):
+            yield torch.full((size,), index, dtype=torch.int64), size
+
+
+def _drawn(rows: int, weights: torch.Tensor, source: torch.Generator) -> Iterator[tuple[torch.Tensor, int]]:
+    for size in _sizes(rows):
+        yield torch.multinomial(weights, size, replacement=True, generator=source), size

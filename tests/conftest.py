@@ -1,0 +1,24 @@
+"""Shared fixtures: releases that many tests look at."""
+
+from __future__ import annotations
+
+import pytest
+
+from tiny import TINY_IMAGES, tiny_frame, tiny_images, tiny_plan
+from understudy.release import Release
+
+
+@pytest.fixture(scope="session")
+def table_release() -> Release:
+    """A private release of the tiny table."""
+    from understudy.fitting import fit
+
+    return fit(tiny_frame(), tiny_plan())
+
+
+@pytest.fixture(scope="session")
+def image_release() -> Release:
+    """A private release of the tiny images."""
+    from understudy.fitting import fit
+
+    return fit(tiny_images(), tiny_plan(TINY_IMAGES))

@@ -1,0 +1,120 @@
+"""`fit`: order of events, and what may depend on private rows."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tiny import TINY_IMAGES, TINY_TABLE, tiny_frame, tiny_images, tiny_plan
+from understudy.errors import BudgetError, DataError, PlanError
+from understudy.fitting import Progress, fit
+from understudy.planning import Plan, plan
+from understudy.recipes import RECIPES
+
+
+class Diary:
+    """An account that writes down what it was told, and can refuse."""
+
+    def __init__(self, *, refuse: bool = False) -> None:
+        self.entries: list[str] = []
+        self._refuse = refuse
+
+    def reserve(self, plan: Plan) -> None:
+        if self._refuse:
+            raise BudgetError("spent already")
+        self.entries.append("reserve")
+
+    def charge(self, step: int) -> None:
+        self.entries.append(f"charge {step}")
+
+    def finish(self) -> str | None:
+        self.entries.append("finish")
+        return "head"
+
+
+def test_the_account_is_told_before_anything_happens() -> None:
+    """Reservation, then a charge before each step, then the end; the progress comes after the charge."""
+    diary = Diary()
+    release = fit(
+        tiny_frame(),
+        tiny_plan(),
+        account=diary,
+        told=lambda progress: diary.entries.append(f"step {progress.done}"),
+    )
+    assert diary.entries == [
+        "reserve",
+        *(entry for step in (1, 2, 3) for entry in (f"charge {step}", f"step {step}")),
+        "finish",
+    ]
+    assert release.card.ledger_head == "head"
+
+
+def test_a_refused_plan_never_reads_the_data() -> None:
+    """If the account says no, the private rows are not even opened."""
+    with pytest.raises(BudgetError, match="spent already"):
+        fit("/nowhere/private.csv", tiny_plan(), account=Diary(refuse=True))
+
+
+def test_exactly_the_planned_number_of_steps_is_taken() -> None:
+    """Steps are computed before and never exceeded."""
+    seen: list[Progress] = []
+    fit(tiny_frame(), tiny_plan(steps=5), told=seen.append)
+    assert seen == [Progress(done, 5) for done in range(1, 6)]
+
+
+def test_a_seeded_run_repeats_and_a_secure_one_does_not() -> None:
+    """The insecure seed fixes everything; without it two runs differ."""
+    first, second = (fit(tiny_frame(), tiny_plan(), insecure_seed=4) for _ in range(2))
+    for name, value in first.weights.items():
+        assert torch.equal(value, second.weights[name])
+    third, fourth = (fit(tiny_frame(), tiny_plan()) for _ in range(2))
+    assert any(not torch.equal(value, fourth.weights[name]) for name, value in third.weights.items())
+
+
+def test_label_weights_are_noisy_when_charged() -> None:
+    """Class frequencies come from a noisy histogram: two runs on the same rows differ."""
+    weights = {fit(tiny_frame(), tiny_plan()).card.label_weights for _ in range(3)}
+    assert len(weights) == 3
+
+
+def test_a_private_row_count_trains_too() -> None:
+    """Without a declared number of rows the run works and the card does not hold the number."""
+    release = fit(tiny_frame(), plan(TINY_TABLE, epsilon=2, delta=1e-3, rows=None, batch=8, steps=3))
+    assert release.card.plan.rows is None
+    assert release.card.plan.row_release is not None
+
+
+@pytest.mark.parametrize("name", sorted(RECIPES))
+def test_every_recipe_trains_on_images(name: str) -> None:
+    """All recipes share one loop: three steps of each give a release that makes images."""
+    recipe = RECIPES[name]
+    public = tiny_images(seed=9)
+    release = fit(tiny_images(), tiny_plan(TINY_IMAGES, recipe=recipe), public=public)
+    assert len(release.sample(4)) == 4
+
+
+@pytest.mark.parametrize("name", ["dp-cgan", "dp-cgan-tf2", "ppgan"])
+def test_dense_recipes_train_on_tables(name: str) -> None:
+    """Recipes with dense networks take tables as they are."""
+    release = fit(tiny_frame(), tiny_plan(recipe=name))
+    assert len(release.sample(4)) == 4
+
+
+def test_a_convolutional_recipe_refuses_a_table_with_advice() -> None:
+    """The mismatch is explained and another recipe named."""
+    with pytest.raises(PlanError, match="such as dp-cgan"):
+        fit(tiny_frame(), tiny_plan(recipe="small-images"))
+
+
+def test_a_plan_without_schema_cannot_be_trained() -> None:
+    """A calculation is not a plan for data."""
+    with pytest.raises(PlanError, match="without a schema"):
+        fit(tiny_frame(), plan(epsilon=2, delta=1e-3, rows=64, batch=8, steps=3))
+
+
+def test_rows_that_do_not_fit_the_schema_are_refused() -> None:
+    """A category outside the schema stops the run."""
+    frame = tiny_frame()
+    frame.loc[3, "town"] = "atlantis"
+    with pytest.raises(DataError, match="atlantis"):
+        fit(frame, tiny_plan())
