@@ -1,9 +1,9 @@
 from __future__ import annotations
 
-import datetime as dt  # noqa: TC003 - the codec reads the hints
+import datetime as dt
 import enum
 import math
-from collections.abc import Mapping  # noqa: TC003 - the codec reads the hints
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 

@@ -1,1 +1,69 @@
-"""Understudy: publish a generator instead of the data."""
+"""Understudy: publish a generator instead of the data.
+
+The verbs are `plan`, `fit`, `sample`, `evaluate`; the values they pass on are `Schema`, `Budget`, `Plan`, `Recipe` and
+`Release`. Names are loaded on first use, so that planning does not wait for torch.
+
+>>> import understudy
+>>> understudy.plan(epsilon=3, rows=60_000, recipe="dp-cgan").training.noise_multiplier
+1.15
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from understudy._version import __version__
+
+if TYPE_CHECKING:
+    from understudy.errors import UnderstudyError
+    from understudy.fitting import fit
+    from understudy.planning import Plan, plan
+    from understudy.privacy.budget import Adjacency, Budget
+    from understudy.recipes import Recipe
+    from understudy.release import Release
+    from understudy.sampling import sample
+    from understudy.schema import CodeSchema, ImageSchema, Schema, TableSchema
+
+__all__ = [
+    "Adjacency",
+    "Budget",
+    "CodeSchema",
+    "ImageSchema",
+    "Plan",
+    "Recipe",
+    "Release",
+    "Schema",
+    "TableSchema",
+    "UnderstudyError",
+    "__version__",
+    "fit",
+    "plan",
+    "sample",
+]
+
+_HOMES = {
+    "Adjacency": "understudy.privacy.budget",
+    "Budget": "understudy.privacy.budget",
+    "CodeSchema": "understudy.schema",
+    "ImageSchema": "understudy.schema",
+    "Plan": "understudy.planning",
+    "Recipe": "understudy.recipes",
+    "Release": "understudy.release",
+    "Schema": "understudy.schema",
+    "TableSchema": "understudy.schema",
+    "UnderstudyError": "understudy.errors",
+    "fit": "understudy.fitting",
+    "plan": "understudy.planning",
+    "sample": "understudy.sampling",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'understudy' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,55 @@
+"""The command line: one command per verb, each of which calls one library function."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from understudy._version import __version__
+from understudy.cli import console, fit, inspect, plan, recipes, sample
+from understudy.errors import UnderstudyError
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="understudy",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    help=(
+        "Publish a generator instead of the data.\n\n"
+        "Trains a generative model under differential privacy, releases it with a certificate of what was spent, "
+        "draws synthetic records from it, measures how useful they are, and attacks the promise.\n\n"
+        "Start with `understudy plan --rows 60000 --epsilon 3`, which touches no data."
+    ),
+)
+
+
+@app.callback(invoke_without_command=True)
+def _root(version: bool = typer.Option(False, "--version", help="Print the version and exit.")) -> None:
+    if version:
+        typer.echo(f"understudy {__version__}")
+        raise typer.Exit
+
+
+app.command("plan")(plan.plan_command)
+app.command("fit")(fit.fit_command)
+app.command("sample")(sample.sample_command)
+app.command("inspect")(inspect.inspect_command)
+app.add_typer(recipes.app, name="recipes")
+
+
+def main() -> None:
+    """Run the command line; errors that are meant for people are printed without a traceback."""
+    try:
+        app()
+    except UnderstudyError as problem:
+        console.complain(str(problem))
+        sys.exit(1)
+    except KeyboardInterrupt:
+        console.complain("interrupted.")
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.exit(0)

@@ -1,0 +1,128 @@
+"""`understudy fit`: train privately and release."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from understudy.cli.console import err, print_json, progress_bar, warn_not_private
+from understudy.privacy.budget import Adjacency
+
+if TYPE_CHECKING:
+    from understudy.planning import Plan
+    from understudy.schema import Schema
+
+__all__ = ["fit_command"]
+
+
+def fit_command(
+    data: Annotated[
+        str, typer.Argument(help="A CSV, Parquet, npz or IDX file, an image folder, or a known name.")
+    ],
+    out: Annotated[Path, typer.Option(help="Folder of the release; must not exist yet.")],
+    epsilon: Annotated[float | None, typer.Option(help="The budget's ε.")] = None,
+    delta: Annotated[float, typer.Option(help="The budget's δ; below 1/rows.")] = 1e-5,
+    schema: Annotated[Path | None, typer.Option(help="Schema file; known data sets have their own.")] = None,
+    recipe: Annotated[str, typer.Option(help="Name of a recipe, or a TOML file.")] = "dp-cgan",
+    rows: Annotated[
+        int | None,
+        typer.Option(help="Number of rows, if it is public. Otherwise it is estimated with noise."),
+    ] = None,
+    batch: Annotated[int | None, typer.Option(help="Expected batch size, instead of the recipe's.")] = None,
+    sigma: Annotated[float | None, typer.Option(help="Noise multiplier σ: the steps follow.")] = None,
+    steps: Annotated[int | None, typer.Option(help="Critic steps: the noise follows.")] = None,
+    plan: Annotated[Path | None, typer.Option(help="A plan saved by `understudy plan --save`.")] = None,
+    public: Annotated[str | None, typer.Option(help="Declared public data of the same schema.")] = None,
+    adjacency: Annotated[
+        Adjacency, typer.Option(help="Which data sets are neighbours.")
+    ] = Adjacency.ADD_OR_REMOVE_ONE,
+    no_privacy: Annotated[
+        bool, typer.Option("--no-privacy", help="Train a baseline that is NOT PRIVATE.")
+    ] = False,
+    insecure_seed: Annotated[
+        int | None, typer.Option(help="Repeatable noise, for tests; the release is NOT PRIVATE.")
+    ] = None,
+    accept_large_delta: Annotated[
+        bool, typer.Option("--accept-large-delta", help="Allow δ ≥ 1/rows.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable output.")] = False,
+) -> None:
+    """Train a generator under differential privacy and release it.
+
+    Examples:
+        understudy fit digits --epsilon 5 --steps 500 --batch 64 --out digits-release
+
+        understudy fit patients.csv --schema patients.toml --rows 12000 --epsilon 3 --out release
+    """
+    from understudy.cli.progress import fit_with_bar
+    from understudy.errors import PlanError
+    from understudy.planning import plan as make_plan
+
+    if out.exists():
+        raise PlanError(f"{out} exists already. Remove it or choose another name for --out.")
+    if plan is not None:
+        made = _saved_plan(plan)
+    else:
+        if epsilon is None and not no_privacy:
+            raise PlanError("say how much may be spent with --epsilon (or --no-privacy for a baseline).")
+        found, counted = _schema_and_rows(data, schema, rows)
+        made = make_plan(
+            found,
+            epsilon=None if no_privacy else epsilon,
+            delta=delta,
+            adjacency=adjacency,
+            rows=counted,
+            recipe=recipe,
+            batch=batch,
+            noise_multiplier=sigma,
+            steps=steps,
+            accept_large_delta=accept_large_delta,
+        )
+    if not as_json:
+        err.print(str(made), highlight=False)
+    with progress_bar() as bar:
+        release = fit_with_bar(bar, data, made, public=public, insecure_seed=insecure_seed)
+    release.save(out)
+    if not release.card.private:
+        warn_not_private(release.card.warnings)
+    if as_json:
+        cost = release.card.plan.spent
+        print_json(
+            {
+                "release": str(out),
+                "private": release.card.private,
+                "epsilon": None if cost is None else cost.epsilon,
+            }
+        )
+    else:
+        err.print(f"released to {out}; look at it with: understudy inspect {out}")
+
+
+def _saved_plan(path: Path) -> Plan:
+    from understudy.codec import from_json
+    from understudy.errors import PlanError
+    from understudy.planning import Plan
+
+    try:
+        return from_json(Plan, path.read_text(encoding="utf-8"), error=PlanError)
+    except (OSError, UnicodeDecodeError) as problem:
+        raise PlanError(f"the plan {path} cannot be read: {problem}.") from problem
+
+
+def _schema_and_rows(data: str, path: Path | None, rows: int | None) -> tuple[Schema, int | None]:
+    """The schema, and the number of rows where it is public: declared, or a fact about a published data set."""
+    from understudy.data import known, known_names
+    from understudy.errors import SchemaError
+    from understudy.schema import load_schema
+
+    if data in known_names():
+        dataset = known(data)
+        return (dataset.schema if path is None else load_schema(path)), rows or len(dataset.train)
+    if path is None:
+        raise SchemaError(
+            f"{data} needs a schema: write a draft with `understudy schema draft {data} --out schema.toml`, "
+            "fill it in, and pass it with --schema."
+        )
+    return load_schema(path), rows

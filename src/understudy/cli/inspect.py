@@ -1,0 +1,34 @@
+"""`understudy inspect`: what a release says about itself, after checking it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markdown import Markdown
+
+from understudy.cli.console import out, print_json, warn_not_private
+
+__all__ = ["inspect_command"]
+
+
+def inspect_command(
+    release: Annotated[Path, typer.Argument(help="Folder of a release.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print the whole card.")] = False,
+) -> None:
+    """Check a release (format, hashes, shapes) and print what it promises.
+
+    Example: `understudy inspect release/`
+    """
+    from understudy.codec import to_plain
+    from understudy.model_card import model_card
+    from understudy.release import Release
+
+    card = Release.load(release).card
+    if not card.private:
+        warn_not_private(card.warnings)
+    if as_json:
+        print_json(to_plain(card))
+    else:
+        out.print(Markdown(model_card(card)))

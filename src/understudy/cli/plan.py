@@ -1,0 +1,107 @@
+"""`understudy plan`: what a budget buys, before any data is touched."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from understudy.cli.console import out, print_json
+from understudy.privacy.budget import Adjacency
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from understudy.planning import Plan
+
+__all__ = ["plan_command"]
+
+
+def plan_command(
+    rows: Annotated[int, typer.Option(help="Number of records; a public fact.")],
+    epsilon: Annotated[float, typer.Option(help="The budget's ε.")],
+    delta: Annotated[float, typer.Option(help="The budget's δ; below 1/rows.")] = 1e-5,
+    recipe: Annotated[str, typer.Option(help="Name of a recipe, or a TOML file.")] = "dp-cgan",
+    batch: Annotated[int | None, typer.Option(help="Expected batch size, instead of the recipe's.")] = None,
+    sigma: Annotated[float | None, typer.Option(help="Noise multiplier σ: the steps follow.")] = None,
+    steps: Annotated[int | None, typer.Option(help="Critic steps: the noise follows.")] = None,
+    adjacency: Annotated[
+        Adjacency, typer.Option(help="Which data sets are neighbours.")
+    ] = Adjacency.ADD_OR_REMOVE_ONE,
+    schema: Annotated[
+        str | None, typer.Option(help="Schema file, to plan for a particular data set.")
+    ] = None,
+    accept_large_delta: Annotated[
+        bool, typer.Option("--accept-large-delta", help="Allow δ ≥ 1/rows.")
+    ] = False,
+    save: Annotated[str | None, typer.Option(help="Write the plan as JSON to this file.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable output.")] = False,
+) -> None:
+    """Say what a budget buys: steps for a σ, or σ for a number of steps, and ε by two accountants.
+
+    No data is read. Example:
+
+        understudy plan --rows 60000 --epsilon 9.6 --delta 1e-5 --batch 600 --sigma 1.15
+    """
+    from pathlib import Path
+
+    from understudy.codec import to_json, to_plain
+    from understudy.planning import plan
+    from understudy.schema import load_schema
+
+    made = plan(
+        None if schema is None else load_schema(Path(schema)),
+        epsilon=epsilon,
+        delta=delta,
+        adjacency=adjacency,
+        rows=rows,
+        recipe=recipe,
+        batch=batch,
+        noise_multiplier=sigma,
+        steps=steps,
+        accept_large_delta=accept_large_delta,
+    )
+    if save is not None:
+        _save(Path(save), to_json(made))
+    if as_json:
+        print_json(to_plain(made))
+        return
+    out.print(str(made), highlight=False)
+    out.print(_alternatives(made))
+
+
+def _save(path: Path, text: str) -> None:
+    from understudy.errors import PlanError
+
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as problem:
+        raise PlanError(f"the plan cannot be written to {path}: {problem}.") from problem
+
+
+def _alternatives(made: Plan) -> Table:
+    """What the same steps would cost with other noise, and what other batches would cost."""
+    from understudy.privacy.accounting import rough_epsilon
+    from understudy.privacy.mechanisms import Charge, SubsampledGaussian
+
+    assert made.budget is not None
+    base, budget = made.training, made.budget
+    table = Table(title="the same number of steps otherwise (RDP, a safe upper bound)")
+    for heading in ("", "batch rate", "σ", "ε"):
+        table.add_column(heading, justify="left" if not heading else "right")
+    choices = [
+        ("this plan", 1.0, 1.0),
+        ("half the noise", 1.0, 0.5),
+        ("1.5 times the noise", 1.0, 1.5),
+        ("twice the noise", 1.0, 2.0),
+        ("half the batch", 0.5, 1.0),
+        ("twice the batch", 2.0, 1.0),
+    ]
+    for name, rate_factor, noise_factor in choices:
+        rate = min(1.0, base.sampling_rate * rate_factor)
+        sigma = base.noise_multiplier * noise_factor
+        charges = [Charge(name, SubsampledGaussian(rate, sigma, base.steps))]
+        cost = rough_epsilon(charges, budget.delta, budget.adjacency)
+        table.add_row(name, f"{rate:.5f}", f"{sigma:.3f}", f"{cost:.3f}")
+    return table

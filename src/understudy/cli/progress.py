@@ -1,0 +1,49 @@
+"""Training behind a progress bar that shows steps, ε spent and time left, and nothing that depends on raw data."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from understudy.fitting import Progress, fit
+from understudy.privacy.accounting import coarse_epsilon
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bar
+
+    from understudy.planning import Plan
+    from understudy.release import Release
+
+__all__ = ["fit_with_bar"]
+
+_UPDATES = 20
+"""How often the ε in the bar is computed anew."""
+
+
+def fit_with_bar(bar: Bar, data: object, plan: Plan, **options: object) -> Release:
+    """Call `fit` and move the bar; options are those of `fit`."""
+    total = plan.training.steps
+    task = bar.add_task(f"training {plan.recipe.name}", total=total, note="")
+    every = max(1, total // _UPDATES)
+
+    def told(progress: Progress) -> None:
+        bar.update(task, completed=progress.done)
+        if progress.done % every == 0 or progress.done == total:
+            bar.update(task, note=_spent_note(plan, progress.done))
+
+    return fit(data, plan, told=told, **options)  # type: ignore[arg-type]
+
+
+def _spent_note(plan: Plan, done: int) -> str:
+    """ε after this many steps, as text."""
+    if plan.budget is None or plan.spent is None:
+        return "NOT PRIVATE"
+    if done == plan.training.steps:
+        return f"ε {plan.spent.epsilon:.3f}"
+    charges = [
+        replace(charge, mechanism=replace(plan.training, steps=done))
+        if charge.mechanism is plan.training
+        else charge
+        for charge in plan.charges
+    ]
+    return f"ε {coarse_epsilon(charges, plan.budget):.3f}"

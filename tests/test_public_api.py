@@ -1,0 +1,44 @@
+"""The public face: what `import understudy` offers."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import understudy
+
+VERBS = ("plan", "fit", "sample")
+
+
+def test_all_is_sorted_and_importable() -> None:
+    """Every advertised name exists, and the list is in order so that a missing one is seen."""
+    assert understudy.__all__ == sorted(understudy.__all__)
+    for name in understudy.__all__:
+        assert getattr(understudy, name) is not None
+
+
+def test_verbs_stay_functions_after_their_modules_are_loaded() -> None:
+    """No submodule shadows a verb of the same name."""
+    import understudy.fitting
+    import understudy.planning
+    import understudy.sampling
+
+    for verb in VERBS:
+        assert callable(getattr(understudy, verb))
+
+
+def test_unknown_names_are_refused() -> None:
+    """A typing error is an AttributeError that names it."""
+    with pytest.raises(AttributeError, match="trian"):
+        _ = understudy.trian
+
+
+@pytest.mark.parametrize(
+    "module", ["understudy.planning", "understudy.recipes", "understudy.cli", "understudy.data"]
+)
+def test_planning_does_not_load_torch(module: str) -> None:
+    """Planning and reading stay fast because nothing on the way imports torch."""
+    code = f"import sys; sys.path[:0] = {sys.path!r}; import {module}; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
