@@ -7,7 +7,7 @@ import sys
 import typer
 
 from understudy._version import __version__
-from understudy.cli import console, fit, inspect, plan, recipes, sample
+from understudy.cli import console, fit, inspect, ledger, plan, recipes, sample, schema
 from understudy.errors import UnderstudyError
 
 __all__ = ["app", "main"]
@@ -39,6 +39,8 @@ app.command("fit")(fit.fit_command)
 app.command("sample")(sample.sample_command)
 app.command("inspect")(inspect.inspect_command)
 app.add_typer(recipes.app, name="recipes")
+app.add_typer(schema.app, name="schema")
+app.add_typer(ledger.app, name="ledger")
 
 
 def main() -> None:
