@@ -1,0 +1,174 @@
+"""Empirical privacy of the output: do synthetic rows lie closer to training rows than chance would have it?
+
+These numbers can show that something leaks; they can never show that nothing does. The promise is the
+accountant's, the test of the promise is the audit. All of them read training rows and are internal.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from understudy.errors import EvaluationError
+from understudy.evaluate.intervals import Progress, from_seeds, wilson
+from understudy.evaluate.neighbours import nearest_distances
+from understudy.evaluate.result import Better, Group, Measure
+from understudy.evaluate.scores import auroc
+
+__all__ = ["closeness", "closer_to_training", "exact_matches", "membership_scores", "true_positive_rate_at"]
+
+Floats = npt.NDArray[np.floating[Any]]
+MOST_ROWS = 5_000
+MOST_SYNTHETIC = 20_000
+
+
+def exact_matches(rows: Floats, among: Floats) -> int:
+    """How many of the rows are equal, bit for bit, to one of the others."""
+    known = {row.tobytes() for row in _flat(among)}
+    return sum(row.tobytes() in known for row in _flat(rows))
+
+
+def closer_to_training(synthetic: Floats, training: Floats, holdout: Floats) -> Floats:
+    """For each synthetic row whether its nearest real row is a training row: 1, 0, or ½ if equally near.
+
+    Both real sets must have the same number of rows; then one half is what chance gives.
+    """
+    if len(training) != len(holdout):
+        raise EvaluationError(
+            f"training and hold-out rows must be equally many, got {len(training)} and {len(holdout)}."
+        )
+    to_training, to_holdout = (nearest_distances(synthetic, side) for side in (training, holdout))
+    return np.where(to_training == to_holdout, 0.5, (to_training < to_holdout).astype(float))
+
+
+def membership_scores(candidates: Floats, synthetic: Floats) -> Floats:
+    """An attacker's belief that each candidate was a training row: minus its distance to synthetic rows."""
+    return -nearest_distances(candidates, synthetic)
+
+
+def true_positive_rate_at(members: Floats, others: Floats, false_positive_rate: float = 0.01) -> float:
+    """Share of members above the threshold that the given share of non-members exceeds.
+
+    The threshold is set so that at most this share of non-members lies strictly above it.
+    """
+    allowed = int(np.floor(false_positive_rate * len(others)))
+    threshold = np.sort(others)[::-1][allowed]
+    return float((members > threshold).mean())
+
+
+def closeness(
+    synthetic: Floats,
+    training: Floats,
+    holdout: Floats,
+    *,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> tuple[Measure, ...]:
+    """Nearness of encoded rows; training and hold-out rows are cut to the same number, at most 5,000.
+
+    Args:
+        synthetic: encoded rows drawn from the release.
+        training: encoded rows that the generator was trained on.
+        holdout: encoded real rows that it was not trained on.
+        seed: of the random cuts.
+        progress: called as measures finish.
+    """
+    generator = np.random.default_rng(seed)
+    rows = min(len(training), len(holdout), MOST_ROWS)
+    if rows < 2 or len(synthetic) == 0:
+        raise EvaluationError("closeness needs synthetic rows and at least two training and hold-out rows.")
+    train, held = (_some(side, rows, generator) for side in (training, holdout))
+    near = _some(synthetic, MOST_ROWS, generator)
+    say = progress or _silent
+    shares = closer_to_training(near, train, held)
+    say("distance to closest record", 0.3)
+    measures = [_distance(shares), *_matches(synthetic, training, holdout), _near_matches(near, train, held)]
+    say("matches", 0.6)
+    measures += _membership(train, held, _some(synthetic, MOST_SYNTHETIC, generator))
+    say("membership inference", 1.0)
+    return tuple(measures)
+
+
+def _distance(shares: Floats) -> Measure:
+    estimate = from_seeds(lambda rows: [float(shares[rows].mean())], len(shares))
+    return _measure(
+        "closer to training than to hold-out",
+        estimate.value,
+        estimate.low,
+        estimate.high,
+        ceiling=0.5,
+        floor=1.0,
+        explanation="Share of synthetic rows whose nearest real row is a training row; chance is one half.",
+    )
+
+
+def _matches(synthetic: Floats, training: Floats, holdout: Floats) -> list[Measure]:
+    found = wilson(exact_matches(synthetic, training), len(synthetic))
+    chance = exact_matches(holdout, training) / len(holdout)
+    words = (
+        "Share of synthetic rows equal to a training row; the ceiling is the share of hold-out rows that are."
+    )
+    return [_measure("exact matches", found.value, found.low, found.high, chance, 1.0, words)]
+
+
+def _near_matches(synthetic: Floats, training: Floats, holdout: Floats) -> Measure:
+    threshold = float(np.quantile(nearest_distances(holdout, training), 0.01))
+    found = wilson(int((nearest_distances(synthetic, training) < threshold).sum()), len(synthetic))
+    chance = float((nearest_distances(holdout, training) < threshold).mean())
+    words = "Share of synthetic rows nearer to a training row than 99 % of hold-out rows are."
+    return _measure("near matches", found.value, found.low, found.high, chance, 1.0, words)
+
+
+def _membership(training: Floats, holdout: Floats, synthetic: Floats) -> list[Measure]:
+    members, others = (membership_scores(side, synthetic) for side in (training, holdout))
+    label = np.repeat([True, False], [len(members), len(others)])
+    scores = np.concatenate([members, others])
+    estimate = from_seeds(lambda rows: [auroc(label[rows], scores[rows])], len(label))
+    rate = true_positive_rate_at(members, others)
+    caught = wilson(round(rate * len(members)), len(members))
+    return [
+        _measure(
+            "membership AuROC",
+            estimate.value,
+            estimate.low,
+            estimate.high,
+            ceiling=0.5,
+            floor=1.0,
+            explanation=(
+                "How well distance to the synthetic rows tells members from others; chance is one half."
+            ),
+        ),
+        _measure(
+            "membership true positives at 1 % false positives",
+            rate,
+            caught.low,
+            caught.high,
+            ceiling=0.01,
+            floor=1.0,
+            explanation=(
+                "Share of members that the same attacker recognises at 1 % false alarms; chance is 1 %."
+            ),
+        ),
+    ]
+
+
+def _measure(
+    name: str, value: float, low: float, high: float, ceiling: float, floor: float, explanation: str
+) -> Measure:
+    return Measure(
+        name, value, Better.LOWER, Group.CLOSENESS, low, high, ceiling, floor, explanation=explanation
+    )
+
+
+def _silent(what: str, share: float) -> None:
+    del what, share
+
+
+def _flat(rows: Floats) -> Floats:
+    return np.ascontiguousarray(rows.reshape(len(rows), -1))
+
+
+def _some(rows: Floats, most: int, generator: np.random.Generator) -> Floats:
+    return rows if len(rows) <= most else rows[generator.choice(len(rows), most, replace=False)]

@@ -1,0 +1,132 @@
+"""Tables as small integers: the common ground of every marginal measure.
+
+A `Layout` says which columns are numeric (with public bounds) and which are categorical (with public values).
+Each column becomes integer codes: numeric values fall into equal bins between the bounds (values outside go
+to the end bins), categories get their position, and two more codes hold unknown values and missing ones.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from understudy.errors import EvaluationError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import pandas as pd
+
+__all__ = ["Layout"]
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The columns of a table, as the schema declares them.
+
+    Args:
+        numeric: bounds of each numeric column.
+        categorical: possible values of each categorical column.
+        nullable: columns in which a missing value is allowed.
+        bins: how many equal bins a numeric column is cut into.
+    """
+
+    numeric: Mapping[str, tuple[float, float]]
+    categorical: Mapping[str, Sequence[object]]
+    nullable: frozenset[str] = field(default_factory=frozenset)
+    bins: int = 20
+
+    def __post_init__(self) -> None:
+        if not self.numeric and not self.categorical:
+            raise EvaluationError("a table layout needs at least one column, got none.")
+        for name, (low, high) in self.numeric.items():
+            if not low < high:
+                raise EvaluationError(f"column {name!r}: bounds must be low < high, got {low} and {high}.")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Numeric columns, then categorical ones."""
+        return (*self.numeric, *self.categorical)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """How many codes each column has, the ones for unknown and missing included."""
+        return tuple([self.bins + 2] * len(self.numeric) + [len(v) + 2 for v in self.categorical.values()])
+
+    def labels(self, column: str) -> tuple[str, ...]:
+        """What each code of a column means, in words."""
+        if column in self.numeric:
+            low, high = self.numeric[column]
+            edges = np.linspace(low, high, self.bins + 1)
+            names = [f"{a:.4g} to {b:.4g}" for a, b in itertools.pairwise(edges)]
+        else:
+            names = [str(value) for value in self.categorical[column]]
+        return (*names, "(unknown)", "(missing)")
+
+    def codes(self, frame: pd.DataFrame) -> Ints:
+        """The table as integers, (rows, columns) in the order of `columns`."""
+        absent = [name for name in self.columns if name not in frame.columns]
+        if absent:
+            raise EvaluationError(f"the table lacks the columns {absent}; it has {list(frame.columns)}.")
+        columns = [self._binned(frame[name], *bounds) for name, bounds in self.numeric.items()]
+        columns += [self._positions(frame[name], values) for name, values in self.categorical.items()]
+        return np.stack(columns, axis=1)
+
+    def numbers(self, frame: pd.DataFrame) -> npt.NDArray[np.float64]:
+        """The numeric columns scaled to [0, 1] by their bounds, missing as NaN, (rows, numeric columns)."""
+        if not self.numeric:
+            return np.zeros((len(frame), 0))
+        scaled = [(_floats(frame[name]) - low) / (high - low) for name, (low, high) in self.numeric.items()]
+        return np.stack(scaled, axis=1)
+
+    def valid(self, frame: pd.DataFrame) -> npt.NDArray[np.bool_]:
+        """For each row, whether each value is within bounds, a known category, or missing where allowed."""
+        good = np.ones(len(frame), dtype=bool)
+        for name, (low, high) in self.numeric.items():
+            values = _floats(frame[name])
+            missing = np.isnan(values)
+            inside = (values >= low) & (values <= high)
+            good &= np.where(missing, name in self.nullable, inside)
+        for name, categories in self.categorical.items():
+            code = self._positions(frame[name], categories)
+            good &= (code < len(categories)) | ((code == len(categories) + 1) & (name in self.nullable))
+        return good
+
+    def uniform(self, rows: int, seed: int) -> pd.DataFrame:
+        """The trivial generator: every column independent and uniform over what the schema allows."""
+        import pandas as pd
+
+        generator = np.random.default_rng(seed)
+        made: dict[str, Any] = {
+            name: generator.uniform(low, high, rows) for name, (low, high) in self.numeric.items()
+        }
+        for name, values in self.categorical.items():
+            choices = np.array(list(values), dtype=object)
+            made[name] = choices[generator.integers(0, len(choices), rows)]
+        return pd.DataFrame(made)
+
+    def _binned(self, column: pd.Series[Any], low: float, high: float) -> Ints:
+        values = _floats(column)
+        missing = np.isnan(values)
+        place = np.clip((np.where(missing, low, values) - low) / (high - low) * self.bins, 0, self.bins - 1)
+        return np.where(missing, self.bins + 1, place.astype(np.int64))
+
+    @staticmethod
+    def _positions(column: pd.Series[Any], values: Sequence[object]) -> Ints:
+        known = {str(value): code for code, value in enumerate(values)}
+        # Missing is told apart before the lookup, since a category may itself be called "nan".
+        missing = column.isna().to_numpy(dtype=bool)
+        codes = column.astype(str).map(known).fillna(len(values)).to_numpy(dtype=np.int64)
+        return np.where(missing, len(values) + 1, codes)
+
+
+def _floats(column: pd.Series[Any]) -> npt.NDArray[np.float64]:
+    import pandas as pd
+
+    return np.asarray(pd.to_numeric(column, errors="coerce"), dtype=np.float64)

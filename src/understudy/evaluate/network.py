@@ -1,0 +1,162 @@
+"""The small convolutional network of all image measures.
+
+Two 5×5 convolutions of stride 2 with batch normalisation and ReLU (`width`, then 2·`width` channels), one
+hidden layer of 128 units, dropout, and a linear layer. Adam with a one-cycle learning rate, batches of 256.
+At width 16 it is the classifier that train-on-synthetic-test-on-real trains (about 0.2 M weights); at width
+32, trained with random shifts of up to two pixels, it is the domain classifier whose 128 features carry the
+Fréchet distance, precision and recall.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import nn
+
+from understudy.errors import EvaluationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["SmallCNN", "fit_cnn", "fit_logits", "predict_features", "predict_probabilities"]
+
+Floats = npt.NDArray[np.floating[Any]]
+Ints = npt.NDArray[np.integer[Any]]
+FEATURES = 128
+
+
+class SmallCNN(nn.Module):
+    """Two strided convolutions, 128 features, one linear layer.
+
+    Args:
+        channels: of the images.
+        height: of the images in pixels, at least 8.
+        width: of the images in pixels, at least 8.
+        classes: number of outputs.
+        filters: channels after the first convolution.
+    """
+
+    def __init__(self, channels: int, height: int, width: int, classes: int, filters: int = 16) -> None:
+        super().__init__()
+        if min(height, width) < 8:
+            raise EvaluationError(
+                f"images must be at least 8×8 pixels for the evaluation CNN, got {height}×{width}."
+            )
+        cells = -(-height // 4) * -(-width // 4)
+        self.body = nn.Sequential(
+            nn.Conv2d(channels, filters, 5, stride=2, padding=2),
+            nn.BatchNorm2d(filters),
+            nn.ReLU(),
+            nn.Conv2d(filters, 2 * filters, 5, stride=2, padding=2),
+            nn.BatchNorm2d(2 * filters),
+            nn.ReLU(),
+            nn.Flatten(),
+            nn.Linear(2 * filters * cells, FEATURES),
+            nn.BatchNorm1d(FEATURES),
+            nn.ReLU(),
+        )
+        self.head = nn.Sequential(nn.Dropout(0.2), nn.Linear(FEATURES, classes))
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        """Logits."""
+        logits: torch.Tensor = self.head(self.body(images))
+        return logits
+
+
+def fit_cnn(
+    images: Floats,
+    labels: Ints,
+    classes: int,
+    *,
+    seed: int,
+    epochs: int = 3,
+    filters: int = 16,
+    shift: int = 0,
+    progress: Callable[[float], None] | None = None,
+) -> SmallCNN:
+    """Train on (rows, channels, height, width) images with values in [-1, 1].
+
+    Args:
+        images: the training images.
+        labels: their classes, 0 to classes - 1.
+        classes: number of classes.
+        seed: of initial weights, order and shifts.
+        epochs: passes over the images.
+        filters: channels after the first convolution.
+        shift: largest random shift in pixels, 0 for none.
+        progress: called with the finished share after each pass.
+    """
+    targets = torch.as_tensor(np.asarray(labels, dtype=np.int64))
+    return fit_logits(
+        images, targets, classes, seed=seed, epochs=epochs, filters=filters, shift=shift, progress=progress
+    )
+
+
+def fit_logits(
+    images: Floats,
+    targets: torch.Tensor,
+    outputs: int,
+    *,
+    seed: int,
+    epochs: int,
+    filters: int,
+    shift: int = 0,
+    batch: int = 256,
+    progress: Callable[[float], None] | None = None,
+) -> SmallCNN:
+    """The training loop behind `fit_cnn`."""
+    data = _tensor(images)
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        channels, height, width = data.shape[1:]
+        model = SmallCNN(channels, height, width, outputs, filters)
+        optimiser = torch.optim.Adam(model.parameters(), lr=4e-3)
+        steps = max(1, epochs * -(-len(data) // batch))
+        schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, max_lr=4e-3, total_steps=steps)
+        model.train()
+        for epoch in range(epochs):
+            for rows in torch.split(torch.randperm(len(data)), batch):
+                if len(rows) > 1:
+                    loss = nn.functional.cross_entropy(model(_shifted(data[rows], shift)), targets[rows])
+                    optimiser.zero_grad(set_to_none=True)
+                    loss.backward()  # type: ignore[no-untyped-call]
+                    optimiser.step()
+                schedule.step()
+            if progress:
+                progress((epoch + 1) / epochs)
+    model.eval()
+    return model
+
+
+def predict_probabilities(model: SmallCNN, images: Floats) -> Floats:
+    """Class probabilities, (rows, classes)."""
+    return _in_chunks(lambda chunk: torch.softmax(model(chunk).double(), dim=1), images)
+
+
+def predict_features(model: SmallCNN, images: Floats) -> Floats:
+    """The 128 features before the last layer, (rows, 128)."""
+    return _in_chunks(lambda chunk: model.body(chunk).double(), images)
+
+
+def _in_chunks(function: Callable[[torch.Tensor], torch.Tensor], images: Floats) -> Floats:
+    with torch.no_grad():
+        parts = [function(chunk).numpy() for chunk in torch.split(_tensor(images), 1000)]
+    return np.concatenate(parts)
+
+
+def _tensor(images: Floats) -> torch.Tensor:
+    if images.ndim != 4:
+        raise EvaluationError(f"images must be (rows, channels, height, width), got shape {images.shape}.")
+    return torch.as_tensor(np.ascontiguousarray(images, dtype=np.float32)).contiguous(
+        memory_format=torch.channels_last
+    )
+
+
+def _shifted(images: torch.Tensor, limit: int) -> torch.Tensor:
+    if limit == 0:
+        return images
+    down, right = (int(torch.randint(-limit, limit + 1, ()).item()) for _ in range(2))
+    return torch.roll(images, (down, right), dims=(2, 3))

@@ -1,0 +1,268 @@
+"""What an evaluation returns: typed numbers, each with its uncertainty, a ceiling and a floor.
+
+A number alone says little. Every `Measure` therefore carries the interval it is known to, the value that
+real data would reach in its place (ceiling), the value that a trivial generator or predictor reaches
+(floor), which direction is better, and whether private rows were read to compute it (internal).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import json
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from understudy.errors import EvaluationError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+__all__ = ["Better", "Correlations", "Evaluation", "Group", "Marginal", "Measure", "Pictures"]
+
+
+class Better(enum.Enum):
+    """Which way a measure improves."""
+
+    HIGHER = "higher"
+    LOWER = "lower"
+
+
+class Group(enum.Enum):
+    """The question that a measure answers."""
+
+    UTILITY = "utility"
+    """Do models trained on synthetic records work on real ones?"""
+
+    FIDELITY = "fidelity"
+    """Do synthetic records look like real ones?"""
+
+    CLOSENESS = "closeness"
+    """Do synthetic records lie suspiciously close to the training records?"""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One number of an evaluation.
+
+    Args:
+        name: what was measured, unique within an evaluation.
+        value: the number itself.
+        better: which way it improves.
+        group: the question that it answers.
+        low: lower end of its 95 % interval, None if no interval is defined.
+        high: upper end of its 95 % interval.
+        ceiling: what real data reaches in the place of synthetic data, None if no real reference was given.
+        floor: what a trivial generator or predictor reaches, None if there is no natural one.
+        internal: True if private rows were read and no mechanism covers that; such a number must not be
+            published.
+        unit: printed after the number.
+        explanation: one sentence for a reader who does not know the measure.
+    """
+
+    name: str
+    value: float
+    better: Better
+    group: Group
+    low: float | None = None
+    high: float | None = None
+    ceiling: float | None = None
+    floor: float | None = None
+    internal: bool = True
+    unit: str = ""
+    explanation: str = ""
+
+    def __post_init__(self) -> None:
+        if self.low is not None and self.high is not None and self.low > self.high:
+            raise EvaluationError(f"{self.name}: the interval [{self.low}, {self.high}] is turned around.")
+
+    @property
+    def share_of_ceiling(self) -> float | None:
+        """Where the value lies between floor (0) and ceiling (1); None if either is unknown or they agree."""
+        if (
+            self.ceiling is None
+            or self.floor is None
+            or math.isclose(self.ceiling, self.floor, abs_tol=1e-12)
+        ):
+            return None
+        return (self.value - self.floor) / (self.ceiling - self.floor)
+
+    def __str__(self) -> str:
+        interval = "" if self.low is None or self.high is None else f" [{self.low:.4g}, {self.high:.4g}]"
+        return f"{self.name}: {self.value:.4g}{self.unit}{interval}"
+
+
+@dataclass(frozen=True)
+class Marginal:
+    """One column's distribution in both data sets, for a chart; `real` is empty when it may not be shown."""
+
+    column: str
+    labels: tuple[str, ...]
+    real: tuple[float, ...]
+    synthetic: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Correlations:
+    """The correlation matrices of both data sets, for a chart."""
+
+    columns: tuple[str, ...]
+    real: tuple[tuple[float, ...], ...]
+    synthetic: tuple[tuple[float, ...], ...]
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """Synthetic images beside their nearest real neighbours, each a row-major grid of grey values 0..255.
+
+    Args:
+        height: of one image in pixels.
+        width: of one image in pixels.
+        channels: 1 for grey, 3 for colour.
+        synthetic: flat pixels of each synthetic image.
+        nearest: flat pixels of the nearest real image of each, empty if there are none.
+    """
+
+    height: int
+    width: int
+    channels: int
+    synthetic: tuple[tuple[int, ...], ...]
+    nearest: tuple[tuple[int, ...], ...] = ()
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """All measures of one release, with the facts needed to repeat them.
+
+    Args:
+        measures: the numbers, names unique.
+        synthetic_rows: how many synthetic records were drawn.
+        test_rows: how many real test rows were used.
+        seed: the seed of the draw and of the classifiers.
+        marginals: distributions for charts; internal.
+        correlations: correlation matrices for charts; internal.
+        pictures: neighbours for a side-by-side view; internal.
+        notes: what a reader should know about how it was measured.
+    """
+
+    measures: tuple[Measure, ...]
+    synthetic_rows: int
+    test_rows: int
+    seed: int
+    marginals: tuple[Marginal, ...] = ()
+    correlations: Correlations | None = None
+    pictures: Pictures | None = None
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        names = [measure.name for measure in self.measures]
+        repeated = sorted({name for name in names if names.count(name) > 1})
+        if repeated:
+            raise EvaluationError(
+                f"measures must have unique names, these occur twice: {', '.join(repeated)}."
+            )
+
+    def __getitem__(self, name: str) -> Measure:
+        for measure in self.measures:
+            if measure.name == name:
+                return measure
+        known = ", ".join(measure.name for measure in self.measures)
+        raise EvaluationError(f"no measure is called {name!r}; this evaluation holds: {known}.")
+
+    def of(self, group: Group) -> tuple[Measure, ...]:
+        """The measures that answer one question, in order."""
+        return tuple(measure for measure in self.measures if measure.group is group)
+
+    def public(self) -> Evaluation:
+        """The same evaluation without anything that reads private rows uncovered by a mechanism."""
+        return dataclasses.replace(
+            self,
+            measures=tuple(measure for measure in self.measures if not measure.internal),
+            marginals=(),
+            correlations=None,
+            pictures=None,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain dictionaries, lists and numbers."""
+        plain = dataclasses.asdict(self)
+        for measure in plain["measures"]:
+            measure["better"] = measure["better"].value
+            measure["group"] = measure["group"].value
+        return plain
+
+    def to_json(self) -> str:
+        """JSON with finite numbers only; a number that is not finite is written as null."""
+        return json.dumps(_finite(self.to_dict()), indent=1, ensure_ascii=False, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Evaluation:
+        """The inverse of `to_json` (null becomes NaN where a number is required)."""
+        try:
+            return _evaluation(json.loads(text))
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise EvaluationError(
+                f"this is not an evaluation written by `understudy evaluate`: {error}."
+            ) from error
+
+    def table(self) -> Table:
+        """A rich table: one line per measure, grouped by question."""
+        from rich.table import Table
+
+        table = Table(title="Evaluation", caption="† reads private rows: internal, not for publication")
+        for heading in ("measure", "value", "95 % interval", "ceiling", "floor", "better"):
+            table.add_column(heading, justify="left" if heading in ("measure", "better") else "right")
+        for group in Group:
+            for measure in self.of(group):
+                table.add_row(*_cells(measure))
+            if self.of(group):
+                table.add_section()
+        return table
+
+
+def _cells(measure: Measure) -> tuple[str, ...]:
+    def number(value: float | None) -> str:
+        return "–" if value is None else f"{value:.4g}"
+
+    interval = "–" if measure.low is None else f"{number(measure.low)} … {number(measure.high)}"
+    name = f"{measure.name} †" if measure.internal else measure.name
+    value = f"{number(measure.value)}{measure.unit}"
+    return name, value, interval, number(measure.ceiling), number(measure.floor), measure.better.value
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(_tuples(item) for item in value) if isinstance(value, list) else value
+
+
+def _evaluation(plain: dict[str, Any]) -> Evaluation:
+    measures = tuple(_measure(item) for item in plain["measures"])
+    marginals = tuple(Marginal(**{k: _tuples(v) for k, v in item.items()}) for item in plain["marginals"])
+    correlations, pictures = plain["correlations"], plain["pictures"]
+    return Evaluation(
+        measures=measures,
+        synthetic_rows=int(plain["synthetic_rows"]),
+        test_rows=int(plain["test_rows"]),
+        seed=int(plain["seed"]),
+        marginals=marginals,
+        correlations=correlations and Correlations(**{k: _tuples(v) for k, v in correlations.items()}),
+        pictures=pictures and Pictures(**{k: _tuples(v) for k, v in pictures.items()}),
+        notes=tuple(plain["notes"]),
+    )
+
+
+def _measure(plain: dict[str, Any]) -> Measure:
+    value = math.nan if plain["value"] is None else float(plain["value"])
+    return Measure(
+        **{**plain, "value": value, "better": Better(plain["better"]), "group": Group(plain["group"])}
+    )

@@ -1,0 +1,357 @@
+"""Fidelity of tables: marginals, dependence, queries, validity, and telling real from synthetic.
+
+The functions at the top are pure statistics of two integer-coded tables (see `Layout`) or of two numeric
+arrays. `table_fidelity` gathers them into measures, with real reference rows as ceiling and a uniform table
+as floor.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from understudy.errors import EvaluationError
+from understudy.evaluate.intervals import Estimate, Progress, jackknife, wilson
+from understudy.evaluate.propensity import propensity
+from understudy.evaluate.result import Better, Correlations, Group, Marginal, Measure
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    import pandas as pd
+
+    from understudy.evaluate.layout import Layout
+
+__all__ = [
+    "category_coverage",
+    "correlation_difference",
+    "correlation_matrix",
+    "marginals",
+    "mutual_information_difference",
+    "one_way_error",
+    "query_error",
+    "table_correlations",
+    "table_fidelity",
+    "total_variation",
+    "two_way_error",
+    "wasserstein",
+]
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.floating[Any]]
+MOST_PAIRS = 300
+
+
+def total_variation(first: Floats, second: Floats) -> float:
+    """Half the sum of the absolute differences of two distributions: 0 if equal, 1 if disjoint."""
+    return float(0.5 * np.abs(first - second).sum())
+
+
+def one_way_error(real: Ints, synthetic: Ints, sizes: Sequence[int]) -> float:
+    """Mean over columns of the total variation between the two one-way marginals."""
+    return float(
+        np.mean(
+            [
+                total_variation(_shares(real[:, j], size), _shares(synthetic[:, j], size))
+                for j, size in enumerate(sizes)
+            ]
+        )
+    )
+
+
+def two_way_error(real: Ints, synthetic: Ints, sizes: Sequence[int]) -> float:
+    """Mean over pairs of columns of the total variation between the two joint marginals.
+
+    More than 300 pairs are thinned to 300 by a fixed random choice.
+    """
+    return float(
+        np.mean(
+            [
+                total_variation(_joint(real, i, j, sizes).ravel(), _joint(synthetic, i, j, sizes).ravel())
+                for i, j in _pairs(len(sizes))
+            ]
+        )
+    )
+
+
+def mutual_information_difference(real: Ints, synthetic: Ints, sizes: Sequence[int]) -> float:
+    """Mean over pairs of columns of the absolute difference of their mutual information, in nats."""
+    return float(
+        np.mean(
+            [
+                abs(_information(_joint(real, i, j, sizes)) - _information(_joint(synthetic, i, j, sizes)))
+                for i, j in _pairs(len(sizes))
+            ]
+        )
+    )
+
+
+def query_error(
+    real: Ints, synthetic: Ints, sizes: Sequence[int], *, ways: int = 3, queries: int = 300, seed: int = 0
+) -> float:
+    """Mean absolute error of random counting queries, as a share of the rows.
+
+    Each query picks `ways` columns and, in each, a random half of the possible values; it asks which share
+    of the rows falls into all of them.
+    """
+    generator = np.random.default_rng(seed)
+    ways = min(ways, len(sizes))
+    errors = []
+    for _ in range(queries):
+        chosen = generator.choice(len(sizes), ways, replace=False)
+        hit_real, hit_synthetic = np.ones(len(real), bool), np.ones(len(synthetic), bool)
+        for j in chosen:
+            allowed = generator.permutation(sizes[j]) < -(-sizes[j] // 2)
+            hit_real &= allowed[real[:, j]]
+            hit_synthetic &= allowed[synthetic[:, j]]
+        errors.append(abs(hit_real.mean() - hit_synthetic.mean()))
+    return float(np.mean(errors))
+
+
+def category_coverage(real: Ints, synthetic: Ints) -> float:
+    """Mean over columns of the share of the values seen in real rows that synthetic rows have too."""
+    found = [np.isin(np.unique(real[:, j]), np.unique(synthetic[:, j])).mean() for j in range(real.shape[1])]
+    return float(np.mean(found))
+
+
+def wasserstein(real: Floats, synthetic: Floats) -> float:
+    """Earth mover's distance between two samples of one number; missing values are left out."""
+    from scipy import stats
+
+    kept = [values[~np.isnan(values)] for values in (real, synthetic)]
+    if not all(len(values) for values in kept):
+        return float("nan") if not any(len(values) for values in kept) else 1.0
+    return float(stats.wasserstein_distance(*kept))
+
+
+def correlation_matrix(numbers: Floats) -> npt.NDArray[np.float64]:
+    """Pearson correlations; missing values count as their column's mean, constants correlate with nothing."""
+    centred = numbers - np.nanmean(np.where(np.isfinite(numbers), numbers, np.nan), axis=0)
+    centred = np.nan_to_num(centred)
+    spread = np.sqrt((centred**2).sum(axis=0))
+    scaled = centred / np.where(spread > 1e-12 * max(1, len(numbers)), spread, np.inf)
+    matrix = scaled.T @ scaled
+    np.fill_diagonal(matrix, 1.0)
+    return np.asarray(np.clip(matrix, -1, 1), dtype=np.float64)
+
+
+def correlation_difference(real: Floats, synthetic: Floats) -> float:
+    """Mean absolute difference of the correlations of all pairs of numeric columns."""
+    if real.shape[1] < 2:
+        raise EvaluationError("correlations need at least two numeric columns.")
+    above = np.triu_indices(real.shape[1], 1)
+    return float(np.abs(correlation_matrix(real) - correlation_matrix(synthetic))[above].mean())
+
+
+@dataclass(frozen=True)
+class _Coded:
+    """A table in the two forms that the statistics need; indexing picks rows."""
+
+    codes: Ints
+    numbers: npt.NDArray[np.float64]
+
+    @classmethod
+    def of(cls, frame: pd.DataFrame, layout: Layout) -> _Coded:
+        return cls(layout.codes(frame), layout.numbers(frame))
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def __getitem__(self, rows: npt.NDArray[np.intp]) -> _Coded:
+        return _Coded(self.codes[rows], self.numbers[rows])
+
+
+@dataclass(frozen=True)
+class _Statistic:
+    name: str
+    compute: Callable[[_Coded, _Coded], float]
+    explanation: str
+    better: Better = Better.LOWER
+    high: float = 1.0
+
+
+def table_fidelity(
+    synthetic: pd.DataFrame,
+    test: pd.DataFrame,
+    layout: Layout,
+    *,
+    reference: pd.DataFrame | None = None,
+    progress: Progress | None = None,
+) -> tuple[Measure, ...]:
+    """All fidelity measures of a synthetic table against real test rows.
+
+    Args:
+        synthetic: rows drawn from the release.
+        test: real rows.
+        layout: the columns.
+        reference: other real rows, whose measures against the test rows are the ceiling.
+        progress: called as measures finish.
+    """
+    uniform = layout.uniform(len(synthetic), seed=0)
+    drawn, real, trivial = (_Coded.of(frame, layout) for frame in (synthetic, test, uniform))
+    other = None if reference is None else _Coded.of(reference, layout)
+    measures = [_validity(synthetic, layout)]
+    statistics = list(_statistics(layout))
+    for done, statistic in enumerate(statistics, 1):
+        measures.append(_measure(statistic, real, drawn, other, trivial))
+        if progress:
+            progress(statistic.name, done / (len(statistics) + 1))
+    measures += propensity(
+        (real.codes, real.numbers),
+        (drawn.codes, drawn.numbers),
+        None if other is None else (other.codes, other.numbers),
+    )
+    if progress:
+        progress("propensity", 1.0)
+    return tuple(measures)
+
+
+def marginals(synthetic: pd.DataFrame, test: pd.DataFrame, layout: Layout) -> tuple[Marginal, ...]:
+    """The one-way marginals of both tables, for charts; unknown and missing are shown only if they occur."""
+    drawn, real = layout.codes(synthetic), layout.codes(test)
+    found = []
+    for j, (column, size) in enumerate(zip(layout.columns, layout.sizes, strict=True)):
+        of_real, of_drawn = _shares(real[:, j], size), _shares(drawn[:, j], size)
+        keep = (np.arange(size) < size - 2) | (of_real + of_drawn > 0)
+        labels = tuple(label for label, kept in zip(layout.labels(column), keep, strict=True) if kept)
+        found.append(Marginal(column, labels, tuple(of_real[keep].tolist()), tuple(of_drawn[keep].tolist())))
+    return tuple(found)
+
+
+def table_correlations(synthetic: pd.DataFrame, test: pd.DataFrame, layout: Layout) -> Correlations | None:
+    """The correlation matrices of both tables, for charts; None with fewer than two numeric columns."""
+    if len(layout.numeric) < 2:
+        return None
+    real, drawn = (
+        tuple(tuple(row) for row in correlation_matrix(layout.numbers(frame)).tolist())
+        for frame in (test, synthetic)
+    )
+    return Correlations(tuple(layout.numeric), real, drawn)
+
+
+def _statistics(layout: Layout) -> Iterator[_Statistic]:
+    sizes = layout.sizes
+    yield _Statistic(
+        "one-way marginal error",
+        lambda real, drawn: one_way_error(real.codes, drawn.codes, sizes),
+        "Mean over columns of the total variation between real and synthetic distributions.",
+    )
+    if len(sizes) > 1:
+        yield _Statistic(
+            "two-way marginal error",
+            lambda real, drawn: two_way_error(real.codes, drawn.codes, sizes),
+            "Mean over pairs of columns of the total variation between joint distributions.",
+        )
+        yield _Statistic(
+            "mutual information difference",
+            lambda real, drawn: mutual_information_difference(real.codes, drawn.codes, sizes),
+            "Mean absolute difference of the pairs' mutual information, in nats.",
+            high=np.inf,
+        )
+    yield _Statistic(
+        "three-way query error",
+        lambda real, drawn: query_error(real.codes, drawn.codes, sizes),
+        "Mean absolute error of 300 random counting queries on three columns, as a share of rows.",
+    )
+    if layout.categorical:
+        first = len(layout.numeric)
+        yield _Statistic(
+            "category coverage",
+            lambda real, drawn: category_coverage(real.codes[:, first:], drawn.codes[:, first:]),
+            "Share of the categories seen in real rows that synthetic rows contain.",
+            Better.HIGHER,
+        )
+    if len(layout.numeric) > 1:
+        yield _Statistic(
+            "correlation difference",
+            lambda real, drawn: correlation_difference(real.numbers, drawn.numbers),
+            "Mean absolute difference of the Pearson correlations of numeric columns.",
+            high=2.0,
+        )
+    for j, column in enumerate(layout.numeric):
+        yield _Statistic(
+            f"Wasserstein distance: {column}",
+            lambda real, drawn, j=j: wasserstein(real.numbers[:, j], drawn.numbers[:, j]),  # type: ignore[misc]
+            f"Earth mover's distance of {column}, as a share of its declared range.",
+            high=np.inf,
+        )
+
+
+def _measure(
+    statistic: _Statistic, real: _Coded, drawn: _Coded, other: _Coded | None, trivial: _Coded
+) -> Measure:
+    estimate = jackknife(statistic.compute, real, drawn, low=0.0, high=statistic.high)
+    return _fidelity(
+        statistic.name,
+        estimate,
+        statistic.better,
+        None if other is None else statistic.compute(real, other),
+        statistic.compute(real, trivial),
+        statistic.explanation,
+    )
+
+
+def _fidelity(
+    name: str,
+    estimate: Estimate,
+    better: Better,
+    ceiling: float | None,
+    floor: float | None,
+    explanation: str,
+) -> Measure:
+    return Measure(
+        name,
+        estimate.value,
+        better,
+        Group.FIDELITY,
+        estimate.low,
+        estimate.high,
+        ceiling,
+        floor,
+        explanation=explanation,
+    )
+
+
+def _validity(synthetic: pd.DataFrame, layout: Layout) -> Measure:
+    good = layout.valid(synthetic)
+    estimate = wilson(int(good.sum()), len(good))
+    return Measure(
+        "validity",
+        estimate.value,
+        Better.HIGHER,
+        Group.FIDELITY,
+        estimate.low,
+        estimate.high,
+        ceiling=1.0,
+        floor=0.0,
+        internal=False,
+        explanation=(
+            "Share of synthetic rows in which every value is allowed by the schema; reads no real row."
+        ),
+    )
+
+
+def _shares(codes: Ints, size: int) -> npt.NDArray[np.float64]:
+    return np.bincount(codes, minlength=size) / max(1, len(codes))
+
+
+def _joint(codes: Ints, i: int, j: int, sizes: Sequence[int]) -> npt.NDArray[np.float64]:
+    return _shares(codes[:, i] * sizes[j] + codes[:, j], sizes[i] * sizes[j]).reshape(sizes[i], sizes[j])
+
+
+def _information(joint: npt.NDArray[np.float64]) -> float:
+    expected = joint.sum(axis=1, keepdims=True) * joint.sum(axis=0, keepdims=True)
+    kept = joint > 0
+    return float((joint[kept] * np.log(joint[kept] / expected[kept])).sum())
+
+
+def _pairs(columns: int) -> list[tuple[int, int]]:
+    pairs = list(combinations(range(columns), 2))
+    if len(pairs) <= MOST_PAIRS:
+        return pairs
+    chosen = np.random.default_rng(0).choice(len(pairs), MOST_PAIRS, replace=False)
+    return [pairs[k] for k in sorted(chosen)]

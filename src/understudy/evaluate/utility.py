@@ -1,0 +1,215 @@
+"""Utility: classifiers trained on synthetic records, tested on real ones.
+
+The synthetic records are drawn here, from a `Source`; real rows come in under the names `test` and
+`reference` only. There is no argument through which real training rows could be scored as synthetic ones.
+
+Every score has a ceiling, the same classifier trained on real reference rows, and a floor, a predictor that
+knows the class shares of the test labels and nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from understudy.errors import EvaluationError
+from understudy.evaluate import scores
+from understudy.evaluate.intervals import Estimate, Progress, from_seeds
+from understudy.evaluate.learners import Learner, Predictor, prior_predictor, train
+from understudy.evaluate.result import Better, Group, Measure
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+__all__ = ["IMAGE_LEARNERS", "TABLE_LEARNERS", "Labelled", "Score", "Source", "scores_of", "utility"]
+
+Floats = npt.NDArray[np.floating[Any]]
+Ints = npt.NDArray[np.integer[Any]]
+
+TABLE_LEARNERS = (Learner.LOGISTIC_REGRESSION, Learner.MLP, Learner.GRADIENT_BOOSTING)
+IMAGE_LEARNERS = (Learner.LOGISTIC_REGRESSION, Learner.MLP, Learner.CNN)
+
+
+@dataclass(frozen=True, eq=False)
+class Labelled:
+    """Rows with a class each.
+
+    Args:
+        features: (rows, columns), or (rows, channels, height, width) with values in [-1, 1] for images.
+        labels: 0 to classes - 1.
+        classes: how many classes the schema has, whether they occur here or not.
+    """
+
+    features: Floats
+    labels: Ints
+    classes: int
+
+    def __post_init__(self) -> None:
+        if len(self.features) != len(self.labels):
+            raise EvaluationError(f"{len(self.features)} rows of features, but {len(self.labels)} labels.")
+        if len(self.labels) and not (self.labels.min() >= 0 and self.labels.max() < self.classes):
+            raise EvaluationError(
+                f"labels must lie in 0..{self.classes - 1}, got {self.labels.min()}..{self.labels.max()}."
+            )
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def with_rows_of(self, other: Labelled) -> Labelled:
+        """These rows followed by the other's."""
+        return Labelled(
+            np.concatenate([self.features, other.features]),
+            np.concatenate([self.labels, other.labels]),
+            self.classes,
+        )
+
+
+class Source(Protocol):
+    """Something that synthetic labelled rows are drawn from: a release."""
+
+    def draw(self, rows: int, seed: int) -> Labelled:
+        """Fresh synthetic rows, the same ones for the same seed."""
+        ...
+
+
+@dataclass(frozen=True)
+class Score:
+    """A score of predicted probabilities, with its name and a sentence about it."""
+
+    name: str
+    compute: Callable[[Ints, Floats], float]
+    explanation: str
+
+
+def scores_of(test: Labelled) -> tuple[Score, ...]:
+    """The scores that are computed for every classifier; the rare classes are those of the test labels."""
+    rare = scores.rare_classes(test.labels)
+    return (
+        Score("accuracy", scores.accuracy, "Share of real test rows that are classified right."),
+        Score(
+            "balanced accuracy", scores.balanced_accuracy, "Mean over classes of the share classified right."
+        ),
+        Score(
+            "macro AuROC",
+            scores.macro_auroc,
+            "Mean over classes of the chance to rank a member above others.",
+        ),
+        Score("micro AuROC", scores.micro_auroc, "AuROC over all pairs of a test row and a class."),
+        Score(
+            "rare-class average precision",
+            partial(scores.rare_class_precision, classes=rare),
+            (
+                f"Mean area under the precision-recall curve of the rare classes ({len(rare)} "
+                f"of {test.classes})."
+            ),
+        ),
+    )
+
+
+def utility(
+    source: Source,
+    test: Labelled,
+    *,
+    reference: Labelled | None = None,
+    learners: Sequence[Learner] = TABLE_LEARNERS,
+    rows: int | None = None,
+    seeds: Sequence[int] = (0, 1, 2),
+    augment: bool = False,
+    progress: Progress | None = None,
+) -> tuple[Measure, ...]:
+    """Train on synthetic, test on real: each learner's scores with interval, ceiling and floor.
+
+    Args:
+        source: what synthetic rows are drawn from, a fresh draw for each seed.
+        test: real rows that no generator and no classifier was trained on.
+        reference: real training rows, for the ceiling; None for no ceiling.
+        learners: the classifiers.
+        rows: synthetic rows per draw; as many as reference (or test) rows by default.
+        seeds: of the draws and the trainings; deterministic learners meet each draw too.
+        augment: also train on reference and synthetic rows together.
+        progress: called as trainings finish.
+    """
+    if len(test) == 0:
+        raise EvaluationError("utility needs real test rows, got none.")
+    if augment and reference is None:
+        raise EvaluationError("training on real and synthetic rows together needs real reference rows.")
+    rows = rows or len(reference if reference is not None else test)
+    tick = _ticker(progress, len(learners) * (len(seeds) + (reference is not None) + augment))
+    draws = [_checked(source.draw(rows, seed), test) for seed in seeds]
+    measures: list[Measure] = []
+    for learner in learners:
+        predicted = [
+            _predict(learner, drawn, test, seed, tick) for drawn, seed in zip(draws, seeds, strict=True)
+        ]
+        top = None if reference is None else _predict(learner, reference, test, seeds[0], tick)
+        measures += _measures(f"{learner.value}: ", predicted, test, top)
+        if augment and reference is not None:
+            both = _predict(learner, reference.with_rows_of(draws[0]), test, seeds[0], tick)
+            measures += _measures(f"{learner.value}, real + synthetic: ", [both], test, top)
+    return tuple(measures)
+
+
+def _checked(drawn: Labelled, test: Labelled) -> Labelled:
+    if drawn.features.shape[1:] != test.features.shape[1:] or drawn.classes != test.classes:
+        raise EvaluationError(
+            f"synthetic rows have shape {drawn.features.shape[1:]} and {drawn.classes} "
+            "classes, the test rows "
+            f"{test.features.shape[1:]} and {test.classes}. Encode both with the release's schema."
+        )
+    return drawn
+
+
+def _predict(
+    learner: Learner, rows: Labelled, test: Labelled, seed: int, tick: Callable[[str], None]
+) -> Floats:
+    predictor: Predictor = train(learner, rows.features, rows.labels, rows.classes, seed)
+    probabilities = predictor(test.features)
+    tick(learner.value)
+    return probabilities
+
+
+def _measures(prefix: str, predicted: Sequence[Floats], test: Labelled, top: Floats | None) -> list[Measure]:
+    floor = prior_predictor(test.labels, test.classes)(test.features)
+    return [
+        _measure(prefix + score.name, score, _estimate(score, predicted, test), test, top, floor)
+        for score in scores_of(test)
+    ]
+
+
+def _estimate(score: Score, predicted: Sequence[Floats], test: Labelled) -> Estimate:
+    def on_rows(rows: npt.NDArray[np.intp]) -> list[float]:
+        return [score.compute(test.labels[rows], probabilities[rows]) for probabilities in predicted]
+
+    return from_seeds(on_rows, len(test), replicates=20 if len(test) > 5000 else 50)
+
+
+def _measure(
+    name: str, score: Score, estimate: Estimate, test: Labelled, top: Floats | None, floor: Floats
+) -> Measure:
+    return Measure(
+        name=name,
+        value=estimate.value,
+        better=Better.HIGHER,
+        group=Group.UTILITY,
+        low=estimate.low,
+        high=estimate.high,
+        ceiling=None if top is None else score.compute(test.labels, top),
+        floor=score.compute(test.labels, floor),
+        explanation=score.explanation,
+    )
+
+
+def _ticker(progress: Progress | None, total: int) -> Callable[[str], None]:
+    done = 0
+
+    def tick(what: str) -> None:
+        nonlocal done
+        done += 1
+        if progress:
+            progress(f"trained {what}", done / total)
+
+    return tick

@@ -1,0 +1,65 @@
+"""Closeness: copies of training rows are found, honest samples look like chance."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from understudy.errors import EvaluationError
+from understudy.evaluate import closeness as near
+
+
+def three_sets(rows: int = 600) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Training, hold-out and honest synthetic rows of one distribution."""
+    generator = np.random.default_rng(0)
+    training, holdout, fresh = generator.normal(size=(3, rows, 4))
+    return training, holdout, fresh
+
+
+def test_exact_matches_by_hand() -> None:
+    """One of three rows is among the others."""
+    assert near.exact_matches(np.array([[1.0, 2], [3, 4], [5, 6]]), np.array([[3.0, 4], [9, 9]])) == 1
+
+
+def test_true_positive_rate_by_hand() -> None:
+    """Non-members scored 0..99 set the threshold at 98: members at 99 and 98.5 pass, 98 does not."""
+    others = np.arange(100.0)
+    assert near.true_positive_rate_at(np.array([99, 98.5, 98, 0]), others) == 0.5
+
+
+def test_honest_rows_look_like_chance() -> None:
+    """Fresh rows are as close to hold-out as to training rows, and no attacker gains."""
+    training, holdout, fresh = three_sets()
+    found = {m.name: m for m in near.closeness(fresh, training, holdout)}
+    half = found["closer to training than to hold-out"]
+    assert half.low is not None
+    assert half.high is not None
+    assert half.low <= 0.5 <= half.high
+    assert 0.45 < found["membership AuROC"].value < 0.55
+    assert found["exact matches"].value == 0
+    assert all(measure.internal for measure in found.values())
+
+
+def test_copies_of_training_rows_are_found() -> None:
+    """A generator that repeats its training rows is caught by every measure."""
+    training, holdout, _ = three_sets()
+    found = {m.name: m.value for m in near.closeness(training, training, holdout)}
+    assert found["exact matches"] == 1.0
+    assert found["near matches"] == 1.0
+    assert found["closer to training than to hold-out"] == 1.0
+    assert found["membership AuROC"] == 1.0
+    assert found["membership true positives at 1 % false positives"] == 1.0
+
+
+def test_noisy_copies_are_found_without_an_exact_match() -> None:
+    """Slightly changed copies are no exact matches but still betray membership."""
+    training, holdout, fresh = three_sets()
+    found = {m.name: m.value for m in near.closeness(training + 0.01 * fresh, training, holdout)}
+    assert found["exact matches"] == 0.0
+    assert found["membership AuROC"] > 0.95
+
+
+def test_unequal_sets_are_refused() -> None:
+    """The hold-out baseline is one half only for equally many rows."""
+    with pytest.raises(EvaluationError, match="equally many"):
+        near.closer_to_training(np.zeros((1, 2)), np.zeros((3, 2)), np.zeros((2, 2)))

@@ -1,0 +1,154 @@
+"""Table fidelity: every statistic against a hand-made value or an independent implementation."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+from sklearn.metrics import mutual_info_score
+
+from understudy.errors import EvaluationError
+from understudy.evaluate import tables
+from understudy.evaluate.layout import Layout
+from understudy.evaluate.propensity import pmse, propensity_scores
+from understudy.evaluate.result import Better
+
+LAYOUT = Layout(
+    {"age": (0.0, 100.0), "pay": (0.0, 1.0)},
+    {"sex": ("f", "m"), "job": ("a", "b", "c")},
+    nullable=frozenset({"job", "pay"}),
+    bins=10,
+)
+
+
+def people(rows: int, seed: int) -> pd.DataFrame:
+    """A small table with dependence between columns and some missing values."""
+    generator = np.random.default_rng(seed)
+    age = generator.uniform(18, 90, rows)
+    pay = np.clip(age / 100 + generator.normal(0, 0.1, rows), 0, 1)
+    sex = np.where(generator.random(rows) < 0.4, "f", "m")
+    job = np.where(age > 60, "a", np.where(sex == "f", "b", "c")).astype(object)
+    job[generator.random(rows) < 0.05] = None
+    return pd.DataFrame({"age": age, "pay": pay, "sex": sex, "job": job})
+
+
+def test_total_variation_by_hand() -> None:
+    """Moving 30 % of the mass is a distance of 0.3."""
+    assert tables.total_variation(np.array([0.5, 0.5, 0.0]), np.array([0.2, 0.5, 0.3])) == pytest.approx(0.3)
+
+
+def test_one_and_two_way_errors_by_hand() -> None:
+    """Equal marginals with opposite dependence: one-way error 0, two-way error 1."""
+    real = np.array([[0, 0], [1, 1]] * 10)
+    crossed = np.array([[0, 1], [1, 0]] * 10)
+    assert tables.one_way_error(real, crossed, [2, 2]) == 0.0
+    assert tables.two_way_error(real, crossed, [2, 2]) == 1.0
+    assert tables.two_way_error(real, real[::-1], [2, 2]) == 0.0
+
+
+def test_mutual_information_agrees_with_sklearn() -> None:
+    """The difference of mutual information equals scikit-learn's numbers, in nats."""
+    generator = np.random.default_rng(0)
+    first = generator.integers(0, 3, 500)
+    real = np.stack([first, (first + generator.integers(0, 2, 500)) % 3], axis=1)
+    shuffled = np.stack([first, generator.permutation(real[:, 1])], axis=1)
+    expected = abs(mutual_info_score(*real.T) - mutual_info_score(*shuffled.T))
+    assert tables.mutual_information_difference(real, shuffled, [3, 3]) == pytest.approx(expected)
+
+
+def test_query_error_finds_a_shift_and_not_a_reordering() -> None:
+    """Random queries agree on reordered rows and disagree on moved ones."""
+    codes = LAYOUT.codes(people(500, 0))
+    moved = codes.copy()
+    moved[:, 0] = 0
+    assert tables.query_error(codes, codes[::-1], LAYOUT.sizes) == 0.0
+    assert tables.query_error(codes, moved, LAYOUT.sizes) > 0.05
+
+
+def test_wasserstein_agrees_with_scipy_and_leaves_missing_out() -> None:
+    """The distance is SciPy's on the values that are present."""
+    first, second = np.array([0.0, 1.0, math.nan]), np.array([0.5, 0.5, 1.5])
+    expected = stats.wasserstein_distance([0.0, 1.0], [0.5, 0.5, 1.5])
+    assert tables.wasserstein(first, second) == pytest.approx(expected)
+    assert tables.wasserstein(np.array([math.nan]), second) == 1.0
+
+
+def test_correlations_agree_with_numpy_and_constants_with_nothing() -> None:
+    """Complete columns give numpy's Pearson matrix; a constant column has correlation zero."""
+    numbers = np.random.default_rng(0).normal(size=(200, 3))
+    numbers[:, 1] += numbers[:, 0]
+    assert tables.correlation_matrix(numbers) == pytest.approx(np.corrcoef(numbers, rowvar=False))
+    numbers[:, 2] = 5.0
+    assert tables.correlation_matrix(numbers)[0, 2] == 0.0
+    assert tables.correlation_difference(numbers, -numbers) == pytest.approx(0.0)
+
+
+def test_category_coverage_by_hand() -> None:
+    """Two of three seen values and one of one make (2/3 + 1)/2."""
+    real, synthetic = np.array([[0, 5], [1, 5], [2, 5]]), np.array([[0, 5], [1, 5]])
+    assert tables.category_coverage(real, synthetic) == pytest.approx((2 / 3 + 1) / 2)
+
+
+def test_layout_codes_by_hand() -> None:
+    """Bounds, unknown categories and missing values land in their own codes."""
+    frame = pd.DataFrame(
+        {
+            "age": [0, 100, -5, 55.0],
+            "pay": [0.05, None, 2, 0.5],
+            "sex": ["f", "m", "x", "f"],
+            "job": [*list("ab"), None, "z"],
+        }
+    )
+    assert LAYOUT.codes(frame).tolist() == [[0, 0, 0, 0], [9, 11, 1, 1], [0, 9, 2, 4], [5, 5, 0, 3]]
+    assert LAYOUT.valid(frame).tolist() == [True, True, False, False]
+    with pytest.raises(EvaluationError, match="lacks the columns"):
+        LAYOUT.codes(frame.drop(columns="sex"))
+
+
+def test_pmse_and_two_sample_score() -> None:
+    """Rows of one distribution cannot be told apart, rows of two can; pMSE of a sure classifier is 1/4."""
+    generator = np.random.default_rng(0)
+    same = propensity_scores(generator.normal(size=(800, 3)), generator.normal(size=(800, 3)))
+    apart = propensity_scores(generator.normal(size=(400, 3)), generator.normal(3, 1, size=(400, 3)))
+    assert 0.4 < tables_auroc(*same) < 0.6
+    assert tables_auroc(*apart) > 0.95
+    assert pmse(np.array([0.0, 1.0]), 0.5) == 0.25
+
+
+def tables_auroc(label: np.ndarray, scores: np.ndarray) -> float:
+    """AuROC by scikit-learn."""
+    from sklearn.metrics import roc_auc_score
+
+    return float(roc_auc_score(label, scores))
+
+
+def test_ceiling_and_floor_enclose_a_good_table() -> None:
+    """Another real sample lies near the ceiling and far from the floor; intervals hold the value."""
+    measures = tables.table_fidelity(people(1500, 1), people(1500, 2), LAYOUT, reference=people(1500, 3))
+    named = {measure.name: measure for measure in measures}
+    error = named["two-way marginal error"]
+    assert error.ceiling is not None
+    assert error.floor is not None
+    assert error.value < 0.5 * error.floor
+    assert abs(error.value - error.ceiling) < 0.05
+    assert all(m.low is not None and m.high is not None and m.low <= m.value <= m.high for m in measures)
+    assert named["validity"].value == 1.0
+    assert [m.name for m in measures if not m.internal] == ["validity"]
+    assert named["category coverage"].better is Better.HIGHER
+
+
+def test_chart_data_are_distributions() -> None:
+    """Marginals for charts sum to one on both sides and leave out codes that never occur."""
+    charts = tables.marginals(people(300, 1), people(300, 2), LAYOUT)
+    assert [chart.column for chart in charts] == ["age", "pay", "sex", "job"]
+    for chart in charts:
+        assert sum(chart.real) == pytest.approx(1)
+        assert sum(chart.synthetic) == pytest.approx(1)
+    assert charts[2].labels == ("f", "m")
+    assert charts[3].labels == ("a", "b", "c", "(missing)")
+    correlations = tables.table_correlations(people(300, 1), people(300, 2), LAYOUT)
+    assert correlations is not None
+    assert correlations.columns == ("age", "pay")
