@@ -147,12 +147,12 @@ def test_image_statistics_worsen_with_noise_and_collapse() -> None:
 def test_code_measures_worsen_with_noise_and_collapse() -> None:
     """Flipped codes raise every code measure step by step; one repeated row raises prevalence error most."""
     generator = np.random.default_rng(3)
-    ill = generator.random((2000, 1)) < 0.4
-    rows = (generator.random((2000, 8)) < np.where(ill, 0.6, 0.1)).astype(float)
+    ill = generator.random((8000, 1)) < 0.4
+    rows = (generator.random((8000, 8)) < np.where(ill, 0.6, 0.1)).astype(float)
     found = []
     for step in ("real", "noise 10 %", "noise 50 %", "constant"):
-        worse = np.round(degraded(rows[:1000], step, np.zeros(8), np.ones(8)))
-        found.append({m.name: m for m in code_fidelity(worse, rows[1000:], predicted_codes=3)})
+        worse = np.round(degraded(rows[:4000], step, np.zeros(8), np.ones(8)))
+        found.append({m.name: m for m in code_fidelity(worse, rows[4000:], predicted_codes=3)})
     for name in ("prevalence error", "co-occurrence error", "codes per row error"):
         assert worsening([measures[name] for measures in found[:3]]), name
     assert worsening([measures["prevalence error"] for measures in found])

@@ -7,6 +7,7 @@ to the end bins), categories get their position, and two more codes hold unknown
 
 from __future__ import annotations
 
+import datetime as dt
 import itertools
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -15,11 +16,14 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.errors import EvaluationError
+from understudy.schema import Continuous, Datetime, Integer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import pandas as pd
+
+    from understudy.schema import TableSchema
 
 __all__ = ["Layout"]
 
@@ -34,13 +38,32 @@ class Layout:
         numeric: bounds of each numeric column.
         categorical: possible values of each categorical column.
         nullable: columns in which a missing value is allowed.
+        temporal: numeric columns that hold datetimes; their bounds are seconds since 1970.
         bins: how many equal bins a numeric column is cut into.
     """
 
     numeric: Mapping[str, tuple[float, float]]
     categorical: Mapping[str, Sequence[object]]
     nullable: frozenset[str] = field(default_factory=frozenset)
+    temporal: frozenset[str] = field(default_factory=frozenset)
     bins: int = 20
+
+    @classmethod
+    def of(cls, schema: TableSchema, bins: int = 20) -> Layout:
+        """The layout of a table schema; datetimes become seconds since 1970."""
+        numeric: dict[str, tuple[float, float]] = {}
+        categorical: dict[str, Sequence[object]] = {}
+        for column in schema.columns:
+            match column:
+                case Continuous() | Integer():
+                    numeric[column.name] = (float(column.lower), float(column.upper))
+                case Datetime():
+                    numeric[column.name] = (_seconds(column.lower), _seconds(column.upper))
+                case _:
+                    categorical[column.name] = column.values
+        nullable = frozenset(column.name for column in schema.columns if column.missing)
+        temporal = frozenset(c.name for c in schema.columns if isinstance(c, Datetime))
+        return cls(numeric, categorical, nullable, temporal, bins)
 
     def __post_init__(self) -> None:
         if not self.numeric and not self.categorical:
@@ -64,6 +87,8 @@ class Layout:
         if column in self.numeric:
             low, high = self.numeric[column]
             edges = np.linspace(low, high, self.bins + 1)
+            if column in self.temporal:
+                return (*(str(np.datetime64(int(a), "s")) for a in edges[:-1]), "(unknown)", "(missing)")
             names = [f"{a:.4g} to {b:.4g}" for a, b in itertools.pairwise(edges)]
         else:
             names = [str(value) for value in self.categorical[column]]
@@ -74,7 +99,7 @@ class Layout:
         absent = [name for name in self.columns if name not in frame.columns]
         if absent:
             raise EvaluationError(f"the table lacks the columns {absent}; it has {list(frame.columns)}.")
-        columns = [self._binned(frame[name], *bounds) for name, bounds in self.numeric.items()]
+        columns = [self._binned(self._numbers(frame, name), *bounds) for name, bounds in self.numeric.items()]
         columns += [self._positions(frame[name], values) for name, values in self.categorical.items()]
         return np.stack(columns, axis=1)
 
@@ -82,14 +107,16 @@ class Layout:
         """The numeric columns scaled to [0, 1] by their bounds, missing as NaN, (rows, numeric columns)."""
         if not self.numeric:
             return np.zeros((len(frame), 0))
-        scaled = [(_floats(frame[name]) - low) / (high - low) for name, (low, high) in self.numeric.items()]
+        scaled = [
+            (self._numbers(frame, name) - low) / (high - low) for name, (low, high) in self.numeric.items()
+        ]
         return np.stack(scaled, axis=1)
 
     def valid(self, frame: pd.DataFrame) -> npt.NDArray[np.bool_]:
         """For each row, whether each value is within bounds, a known category, or missing where allowed."""
         good = np.ones(len(frame), dtype=bool)
         for name, (low, high) in self.numeric.items():
-            values = _floats(frame[name])
+            values = self._numbers(frame, name)
             missing = np.isnan(values)
             inside = (values >= low) & (values <= high)
             good &= np.where(missing, name in self.nullable, inside)
@@ -111,8 +138,15 @@ class Layout:
             made[name] = choices[generator.integers(0, len(choices), rows)]
         return pd.DataFrame(made)
 
-    def _binned(self, column: pd.Series[Any], low: float, high: float) -> Ints:
-        values = _floats(column)
+    def _numbers(self, frame: pd.DataFrame, name: str) -> npt.NDArray[np.float64]:
+        import pandas as pd
+
+        if name not in self.temporal:
+            return np.asarray(pd.to_numeric(frame[name], errors="coerce"), dtype=np.float64)
+        moments = pd.to_datetime(frame[name], errors="coerce")
+        return np.asarray((moments - pd.Timestamp(0)) / pd.Timedelta(seconds=1), dtype=np.float64)
+
+    def _binned(self, values: npt.NDArray[np.float64], low: float, high: float) -> Ints:
         missing = np.isnan(values)
         place = np.clip((np.where(missing, low, values) - low) / (high - low) * self.bins, 0, self.bins - 1)
         return np.where(missing, self.bins + 1, place.astype(np.int64))
@@ -126,7 +160,5 @@ class Layout:
         return np.where(missing, len(values) + 1, codes)
 
 
-def _floats(column: pd.Series[Any]) -> npt.NDArray[np.float64]:
-    import pandas as pd
-
-    return np.asarray(pd.to_numeric(column, errors="coerce"), dtype=np.float64)
+def _seconds(moment: dt.datetime) -> float:
+    return (moment - dt.datetime(1970, 1, 1)).total_seconds()

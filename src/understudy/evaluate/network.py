@@ -26,6 +26,8 @@ __all__ = ["SmallCNN", "fit_cnn", "fit_logits", "predict_features", "predict_pro
 Floats = npt.NDArray[np.floating[Any]]
 Ints = npt.NDArray[np.integer[Any]]
 FEATURES = 128
+BATCH = 256
+LEAST_STEPS = 60
 
 
 class SmallCNN(nn.Module):
@@ -84,12 +86,13 @@ def fit_cnn(
         labels: their classes, 0 to classes - 1.
         classes: number of classes.
         seed: of initial weights, order and shifts.
-        epochs: passes over the images.
+        epochs: passes over the images; more (at most 60) if that is fewer than 60 steps.
         filters: channels after the first convolution.
         shift: largest random shift in pixels, 0 for none.
         progress: called with the finished share after each pass.
     """
-    targets = torch.as_tensor(np.asarray(labels, dtype=np.int64))
+    targets = torch.as_tensor(np.ascontiguousarray(labels, dtype=np.int64))
+    epochs = max(epochs, min(60, LEAST_STEPS * BATCH // max(1, len(labels))))
     return fit_logits(
         images, targets, classes, seed=seed, epochs=epochs, filters=filters, shift=shift, progress=progress
     )
@@ -104,7 +107,6 @@ def fit_logits(
     epochs: int,
     filters: int,
     shift: int = 0,
-    batch: int = 256,
     progress: Callable[[float], None] | None = None,
 ) -> SmallCNN:
     """The training loop behind `fit_cnn`."""
@@ -114,11 +116,11 @@ def fit_logits(
         channels, height, width = data.shape[1:]
         model = SmallCNN(channels, height, width, outputs, filters)
         optimiser = torch.optim.Adam(model.parameters(), lr=4e-3)
-        steps = max(1, epochs * -(-len(data) // batch))
+        steps = max(1, epochs * -(-len(data) // BATCH))
         schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, max_lr=4e-3, total_steps=steps)
         model.train()
         for epoch in range(epochs):
-            for rows in torch.split(torch.randperm(len(data)), batch):
+            for rows in torch.split(torch.randperm(len(data)), BATCH):
                 if len(rows) > 1:
                     loss = nn.functional.cross_entropy(model(_shifted(data[rows], shift)), targets[rows])
                     optimiser.zero_grad(set_to_none=True)

@@ -1,0 +1,235 @@
+"""`evaluate`: everything that can be measured about a release, from the release and explicit real rows.
+
+Synthetic records are drawn from the release in here. `test` are real rows kept away from training;
+`reference` are the real training rows, needed for ceilings and for closeness. The two must not overlap.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+import numpy as np
+import pandas as pd
+
+from understudy.encode import decode, encode
+from understudy.errors import EvaluationError
+from understudy.evaluate.closeness import closeness
+from understudy.evaluate.codes import code_fidelity, code_marginals
+from understudy.evaluate.layout import Layout
+from understudy.evaluate.result import Evaluation, Measure
+from understudy.evaluate.tables import marginals, table_correlations, table_fidelity
+from understudy.evaluate.utility import IMAGE_LEARNERS, TABLE_LEARNERS, Labelled, utility
+from understudy.images import Images
+from understudy.schema import CodeSchema, ImageSchema, Schema, TableSchema
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from understudy.encode import Encoded
+    from understudy.evaluate.intervals import Progress
+    from understudy.evaluate.learners import Learner
+
+__all__ = ["ReleaseSource", "Synthesizer", "evaluate"]
+
+
+class Held(Protocol):
+    """Records as readers return them."""
+
+    @property
+    def content(self) -> pd.DataFrame | Images:
+        """The table or the images."""
+        ...
+
+
+Rows: TypeAlias = pd.DataFrame | Images | Held
+
+
+class Synthesizer(Protocol):
+    """What is evaluated: a `Release`, or anything else that knows its schema and can be sampled."""
+
+    @property
+    def schema(self) -> Schema:
+        """The public description of the records it makes."""
+        ...
+
+    def sample(self, rows: int, *, seed: int | None = None) -> pd.DataFrame | Images:
+        """Fresh synthetic records."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class ReleaseSource:
+    """A release as a source of labelled synthetic rows."""
+
+    release: Synthesizer
+
+    def draw(self, rows: int, seed: int) -> Labelled:
+        """Sample, then encode with the release's own schema."""
+        return labelled(
+            encode(self.release.sample(rows, seed=seed), self.release.schema), self.release.schema
+        )
+
+
+def labelled(encoded: Encoded, schema: Schema) -> Labelled:
+    """Encoded rows with their classes; EvaluationError if the schema has no label."""
+    if encoded.labels is None or schema.label_classes is None:
+        raise EvaluationError("utility needs a label, and the schema declares none.")
+    return Labelled(encoded.x, encoded.labels, len(schema.label_classes))
+
+
+def evaluate(
+    release: Synthesizer,
+    test: Rows,
+    *,
+    reference: Rows | None = None,
+    rows: int | None = None,
+    seeds: Sequence[int] = (0, 1),
+    learners: Sequence[Learner] | None = None,
+    augment: bool = False,
+    cache: Path | None = None,
+    progress: Progress | None = None,
+) -> Evaluation:
+    """Measure utility, fidelity and closeness of a release.
+
+    Args:
+        release: what synthetic records are drawn from.
+        test: real rows that training never saw.
+        reference: the real training rows, for ceilings, the domain classifier and closeness; None leaves
+            these out.
+        rows: synthetic rows to draw; as many as reference (or test) rows by default.
+        seeds: of the draws and of the classifiers.
+        learners: the classifiers; chosen by the kind of data by default.
+        augment: also train on real and synthetic rows together.
+        cache: a private folder for the domain classifier.
+        progress: called with what is being done and the finished share.
+    """
+    schema = release.schema
+    real = encode(test, schema)
+    trained_on = None if reference is None else encode(reference, schema)
+    rows = rows or len(trained_on if trained_on is not None else real)
+    steps = _Steps(progress)
+    measures: list[Measure] = []
+    if schema.label_classes is not None:
+        measures += utility(
+            ReleaseSource(release),
+            labelled(real, schema),
+            reference=None if trained_on is None else labelled(trained_on, schema),
+            learners=learners or (IMAGE_LEARNERS if isinstance(schema, ImageSchema) else TABLE_LEARNERS),
+            rows=rows,
+            seeds=seeds,
+            augment=augment,
+            progress=steps.part(0.0, 0.6),
+        )
+    drawn = release.sample(rows, seed=seeds[0])
+    fidelity = _fidelity(drawn, real, trained_on, schema, cache, steps)
+    measures += fidelity.measures
+    synthetic = encode(drawn, schema)
+    if trained_on is not None:
+        measures += closeness(synthetic.x, trained_on.x, real.x, progress=steps.part(0.9, 1.0))
+    return Evaluation(
+        tuple(measures),
+        synthetic_rows=rows,
+        test_rows=len(real),
+        seed=seeds[0],
+        marginals=fidelity.marginals,
+        correlations=fidelity.correlations,
+        pictures=fidelity.pictures,
+        notes=_notes(schema, trained_on is not None, seeds),
+    )
+
+
+def _fidelity(
+    drawn: pd.DataFrame | Images,
+    real: Encoded,
+    trained_on: Encoded | None,
+    schema: Schema,
+    cache: Path | None,
+    steps: _Steps,
+) -> Evaluation:
+    """The fidelity measures and chart data, as an evaluation of their own."""
+    if isinstance(schema, ImageSchema):
+        return _of_images(encode(drawn, schema).x, real, trained_on, schema, cache, steps)
+    assert isinstance(drawn, pd.DataFrame)
+    progress = steps.part(0.6, 0.9)
+    if isinstance(schema, CodeSchema):
+        synthetic, others = encode(drawn, schema).x, None if trained_on is None else trained_on.x
+        present = [np.asarray(x > 0, dtype=np.uint8) for x in (synthetic, real.x)]
+        known = None if others is None else np.asarray(others > 0, dtype=np.uint8)
+        measures = code_fidelity(present[0], present[1], reference=known, progress=progress)
+        chart = code_marginals(present[0], present[1], schema.codes)
+        return Evaluation(measures, len(drawn), len(real), 0, marginals=(chart,))
+    layout = Layout.of(schema)
+    test, known_rows = _frame(real, schema), None if trained_on is None else _frame(trained_on, schema)
+    return Evaluation(
+        table_fidelity(drawn, test, layout, reference=known_rows, progress=progress),
+        len(drawn),
+        len(real),
+        0,
+        marginals=marginals(drawn, test, layout),
+        correlations=table_correlations(drawn, test, layout),
+    )
+
+
+def _of_images(
+    synthetic: np.ndarray,
+    real: Encoded,
+    trained_on: Encoded | None,
+    schema: ImageSchema,
+    cache: Path | None,
+    steps: _Steps,
+) -> Evaluation:
+    from understudy.evaluate.domain import domain_classifier
+    from understudy.evaluate.image_fidelity import discriminator_score, image_fidelity, neighbour_pictures
+
+    known = real if trained_on is None else trained_on
+    others = None if trained_on is None else trained_on.x
+    if schema.classes is None:
+        measures: tuple[Measure, ...] = (discriminator_score(synthetic, real.x, reference=others),)
+    else:
+        tell = steps.part(0.6, 0.8)
+        judge = domain_classifier(
+            labelled(known, schema), cache=cache, progress=lambda share: tell("domain classifier", share)
+        )
+        measures = image_fidelity(synthetic, real.x, judge, reference=others, progress=steps.part(0.8, 0.9))
+    pictures = neighbour_pictures(synthetic, known.x)
+    return Evaluation(measures, len(synthetic), len(real), 0, pictures=pictures)
+
+
+def _frame(encoded: Encoded, schema: TableSchema) -> pd.DataFrame:
+    """Real rows in the very form that synthetic ones have: clipped to bounds, categories as text."""
+    frame = decode(encoded.x, encoded.labels, schema)
+    assert isinstance(frame, pd.DataFrame)
+    return frame
+
+
+@dataclass(frozen=True)
+class _Steps:
+    """Maps the progress of parts to the progress of the whole."""
+
+    progress: Progress | None
+
+    def part(self, start: float, stop: float) -> Progress:
+        def report(what: str, share: float) -> None:
+            if self.progress:
+                self.progress(what, start + (stop - start) * share)
+
+        return report
+
+
+def _notes(schema: Schema, ceilings: bool, seeds: Sequence[int]) -> tuple[str, ...]:
+    notes = [
+        (
+            f"Classifiers were trained on {len(seeds)} independent synthetic draws; intervals "
+            "join the spread over "
+            "draws with a bootstrap over test rows."
+        ),
+    ]
+    if not ceilings:
+        notes.append("No real training rows were given, so there are no real-data ceilings and no closeness.")
+    if schema.label_classes is None:
+        notes.append("The schema has no label, so no classifier could be trained: utility is not measured.")
+    if isinstance(schema, ImageSchema) and not ceilings:
+        notes.append("The domain classifier was trained on the test images, which flatters inception scores.")
+    return tuple(notes)

@@ -1,0 +1,171 @@
+"""The semi-supervised task of the dp-gan paper (Zhang, Ji and Wang 2018, Algorithm 4).
+
+An analyst has few labelled public images and a released generator. Two classifiers teach each other: C1
+looks at images, C2 at images together with the codes they were generated from. In every step C2 learns C1's
+labels of fresh synthetic images, then C1 learns from a batch of which a share comes from the generator with
+C2's labels. As in the paper the share is zero for the first third of the steps and then grows to its final
+value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import nn
+
+from understudy.errors import EvaluationError
+from understudy.evaluate.intervals import from_seeds
+from understudy.evaluate.network import FEATURES, SmallCNN, predict_probabilities
+from understudy.evaluate.result import Better, Group, Measure
+from understudy.evaluate.scores import accuracy
+
+if TYPE_CHECKING:
+    from understudy.evaluate.utility import Labelled
+
+__all__ = ["CodedImages", "semi_supervised", "synthetic_share"]
+
+Floats = npt.NDArray[np.floating[Any]]
+CodedImages = Callable[[int, int], tuple[Floats, Floats]]
+"""Takes a number of rows and a seed; returns latent codes (rows, d) and their images (rows, c, h, w)."""
+
+
+class _WithCodes(nn.Module):
+    """C2: the features of an image, joined with its code, through one hidden layer."""
+
+    def __init__(self, image: SmallCNN, codes: int, classes: int) -> None:
+        super().__init__()
+        self.body = image.body
+        self.head = nn.Sequential(
+            nn.Linear(FEATURES + codes, FEATURES), nn.ReLU(), nn.Linear(FEATURES, classes)
+        )
+
+    def forward(self, images: torch.Tensor, codes: torch.Tensor) -> torch.Tensor:
+        """Logits."""
+        logits: torch.Tensor = self.head(torch.cat([self.body(images), codes], dim=1))
+        return logits
+
+
+def synthetic_share(step: int, steps: int, final: float) -> float:
+    """p_s at a step: 0 in the first third, growing in the second, final in the last."""
+    return final * min(1.0, max(0.0, 3 * step / steps - 1))
+
+
+def semi_supervised(
+    generator: CodedImages,
+    public: Labelled,
+    test: Labelled,
+    *,
+    steps: int = 600,
+    batch: int = 128,
+    final_share: float = 0.2,
+    seed: int = 0,
+) -> Measure:
+    """Accuracy of C1 on real test images; its floor is the same classifier without synthetic images.
+
+    Args:
+        generator: draws codes and images from the release.
+        public: the few labelled images that the analyst holds.
+        test: real test images.
+        steps: of training, the same for both classifiers.
+        batch: m of the paper.
+        final_share: p_s of the paper at the end of training.
+        seed: of everything random.
+    """
+    if len(public) < 2:
+        raise EvaluationError(f"the semi-supervised task needs labelled images, got {len(public)}.")
+    joint = _train(generator, public, steps, batch, final_share, seed)
+    alone = _train(generator, public, steps, batch, 0.0, seed)
+    predicted, baseline = (predict_probabilities(model, test.features) for model in (joint, alone))
+    estimate = from_seeds(lambda rows: [accuracy(test.labels[rows], predicted[rows])], len(test))
+    return Measure(
+        "semi-supervised accuracy",
+        estimate.value,
+        Better.HIGHER,
+        Group.UTILITY,
+        estimate.low,
+        estimate.high,
+        floor=accuracy(test.labels, baseline),
+        explanation=(
+            f"A classifier of {len(public)} labelled images helped by unlabelled synthetic ones; "
+            "the floor is the same classifier alone."
+        ),
+    )
+
+
+def _train(
+    generator: CodedImages, public: Labelled, steps: int, batch: int, final: float, seed: int
+) -> SmallCNN:
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        images, labels = torch.as_tensor(public.features).float(), torch.as_tensor(public.labels)
+        channels, height, width = images.shape[1:]
+        first = SmallCNN(channels, height, width, public.classes)
+        updates = _Updates(first)
+        fake_codes, fake_images = _pool(generator, steps * batch, seed) if final else (None, None)
+        second: _WithCodes | None = None
+        for step in range(steps):
+            share = synthetic_share(step, steps, final)
+            rows = torch.randint(len(images), (batch - round(batch * share),))
+            inputs, targets = images[rows], labels[rows]
+            if share and fake_codes is not None and fake_images is not None:
+                second = second or updates.add(SmallCNN(channels, height, width, public.classes), fake_codes)
+                fresh = torch.randint(len(fake_images), (batch,))
+                updates.teach(second, fake_images[fresh], fake_codes[fresh])
+                picked = torch.randint(len(fake_images), (round(batch * share),))
+                inputs = torch.cat([inputs, fake_images[picked]])
+                targets = torch.cat([targets, _labels(second, fake_images[picked], fake_codes[picked])])
+            updates.learn(inputs, targets)
+    return first.eval()
+
+
+class _Updates:
+    """The two classifiers' optimisers."""
+
+    def __init__(self, first: SmallCNN) -> None:
+        self.first = first
+        self._first = torch.optim.Adam(first.parameters(), lr=1e-3)
+        self._second: torch.optim.Optimizer | None = None
+
+    def add(self, image: SmallCNN, codes: torch.Tensor) -> _WithCodes:
+        """C2, made when it is first needed."""
+        last = self.first.head[-1]
+        assert isinstance(last, nn.Linear)
+        second = _WithCodes(image, codes.shape[1], last.out_features)
+        self._second = torch.optim.Adam(second.parameters(), lr=1e-3)
+        return second
+
+    def teach(self, second: _WithCodes, images: torch.Tensor, codes: torch.Tensor) -> None:
+        """Lines 2 to 5: C2 learns C1's labels of synthetic images."""
+        assert self._second is not None
+        self.first.eval()
+        with torch.no_grad():
+            targets = self.first(images).argmax(dim=1)
+        second.train()
+        _step(self._second, nn.functional.cross_entropy(second(images, codes), targets))
+
+    def learn(self, images: torch.Tensor, targets: torch.Tensor) -> None:
+        """Lines 6 to 9: C1 learns from real and synthetic images."""
+        self.first.train()
+        _step(self._first, nn.functional.cross_entropy(self.first(images), targets))
+
+
+def _step(optimiser: torch.optim.Optimizer, loss: torch.Tensor) -> None:
+    optimiser.zero_grad(set_to_none=True)
+    loss.backward()  # type: ignore[no-untyped-call]
+    optimiser.step()
+
+
+def _labels(second: _WithCodes, images: torch.Tensor, codes: torch.Tensor) -> torch.Tensor:
+    second.eval()
+    with torch.no_grad():
+        logits: torch.Tensor = second(images, codes)
+        return logits.argmax(dim=1)
+
+
+def _pool(generator: CodedImages, rows: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+    codes, images = generator(min(rows, 20_000), seed)
+    return torch.as_tensor(codes).float(), torch.as_tensor(images).float()

@@ -1,0 +1,195 @@
+"""The whole evaluation on small images, tables and code vectors, and the parts that need a network."""
+
+from __future__ import annotations
+
+import datetime as dt
+import inspect
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import load_digits
+
+from understudy.errors import EvaluationError
+from understudy.evaluate import Evaluation, Group, Learner, evaluate
+from understudy.evaluate.domain import domain_classifier
+from understudy.evaluate.evaluation import ReleaseSource
+from understudy.evaluate.image_fidelity import discriminator_score
+from understudy.evaluate.layout import Layout
+from understudy.evaluate.semisupervised import semi_supervised, synthetic_share
+from understudy.evaluate.utility import Labelled
+from understudy.images import Images
+from understudy.schema import Binary, Categorical, CodeSchema, Continuous, Datetime, ImageSchema, TableSchema
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TABLE = TableSchema(
+    (
+        Continuous("age", 0, 100),
+        Datetime("seen", dt.datetime(2020, 1, 1), dt.datetime(2020, 12, 31), missing=True),
+        Categorical("town", ("a", "b", "c")),
+        Binary("ill"),
+    ),
+    label="ill",
+)
+CODES = CodeSchema(tuple("abcdefgh"))
+DIGITS = ImageSchema(8, 8, 1, tuple("0123456789"))
+
+
+def visits(rows: int, seed: int) -> pd.DataFrame:
+    """A table whose label depends on age and town."""
+    generator = np.random.default_rng(seed)
+    age = generator.uniform(20, 90, rows)
+    town = generator.choice(list("abc"), rows)
+    ill = (age + 20 * (town == "a") + generator.normal(0, 8, rows) > 60).astype(int)
+    seen = pd.Timestamp("2020-01-01") + pd.to_timedelta(generator.integers(0, 365, rows), unit="D")
+    return pd.DataFrame({"age": age, "seen": seen, "town": town, "ill": ill.astype(str)})
+
+
+def patients(rows: int, seed: int) -> pd.DataFrame:
+    """Code vectors with dependence."""
+    generator = np.random.default_rng(seed)
+    chance = np.where(generator.random((rows, 1)) < 0.5, 0.6, 0.1)
+    return pd.DataFrame((generator.random((rows, 8)) < chance).astype(int), columns=list("abcdefgh"))
+
+
+def digit_images(part: int) -> Images:
+    """One third of the digits."""
+    bunch = load_digits()
+    rows = np.arange(part, 1797, 3)
+    pixels = np.clip(bunch.images[rows] * 16, 0, 255).astype(np.uint8)[..., None]
+    return Images(pixels, bunch.target[rows].astype(np.int64))
+
+
+def test_table_evaluation(pool_release: Any) -> None:
+    """A table gets utility, fidelity and closeness, chart data and a JSON that reads back."""
+    release = pool_release(TABLE, visits(400, 0))
+    seen: list[float] = []
+    found = evaluate(
+        release,
+        visits(400, 1),
+        reference=visits(400, 2),
+        learners=[Learner.LOGISTIC_REGRESSION],
+        progress=lambda _, share: seen.append(share),
+    )
+    accuracy = found["logistic regression: accuracy"]
+    assert accuracy.floor is not None
+    assert accuracy.value > accuracy.floor + 0.1
+    assert found["validity"].value == 1.0
+    assert {group: bool(found.of(group)) for group in Group} == dict.fromkeys(Group, True)
+    assert [chart.column for chart in found.marginals] == ["age", "seen", "town", "ill"]
+    assert found.correlations is not None
+    assert seen == sorted(seen)
+    assert seen[-1] == 1.0
+    assert Evaluation.from_json(found.to_json()) == found
+
+
+def test_code_evaluation_without_label_or_reference(pool_release: Any) -> None:
+    """Code vectors without a label get fidelity only, and the notes say why."""
+    found = evaluate(pool_release(CODES, patients(500, 0)), patients(500, 1))
+    assert not found.of(Group.UTILITY)
+    assert not found.of(Group.CLOSENESS)
+    assert found["dimension-wise prediction"].value > 0.6
+    assert any("no label" in note for note in found.notes)
+    assert any("ceilings" in note for note in found.notes)
+
+
+def test_image_evaluation(pool_release: Any, tmp_path: Path) -> None:
+    """Images get a CNN, inception scores and neighbours; a second run reads the classifier from the cache."""
+    release = pool_release(DIGITS, digit_images(0))
+    arguments: dict[str, Any] = {
+        "reference": digit_images(2),
+        "learners": [Learner.CNN],
+        "seeds": (0,),
+        "cache": tmp_path,
+    }
+    found = evaluate(release, digit_images(1), **arguments)
+    assert found["CNN: accuracy"].value > 0.7
+    score = found["inception score, 1 split"]
+    assert score.ceiling is not None
+    assert score.floor is not None
+    assert score.floor < score.value
+    assert abs(score.value - score.ceiling) < 1.0
+    assert found.pictures is not None
+    assert len(found.pictures.synthetic) == len(found.pictures.nearest) == 10
+    assert len(list(tmp_path.iterdir())) == 1
+    again = evaluate(release, digit_images(1), **arguments)
+    assert again == found
+
+
+def test_cache_is_not_shared_between_data(tmp_path: Path) -> None:
+    """Other images, labels or seeds train another classifier; the same ones do not."""
+    images = digit_images(0)
+    rows = Labelled(images.pixels.transpose(0, 3, 1, 2) / 127.5 - 1, images.labels, 10)  # type: ignore[arg-type]
+    rows = Labelled(rows.features[:100], rows.labels[:100], 10)
+    domain_classifier(rows, cache=tmp_path)
+    domain_classifier(rows, cache=tmp_path)
+    assert len(list(tmp_path.iterdir())) == 1
+    domain_classifier(rows, cache=tmp_path, seed=1)
+    domain_classifier(Labelled(rows.features, rows.labels[::-1], 10), cache=tmp_path)
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_private_rows_have_no_way_in_as_synthetic() -> None:
+    """`evaluate` takes a release, test rows and reference rows; nothing else that could hold rows."""
+    assert list(inspect.signature(evaluate).parameters)[:3] == ["release", "test", "reference"]
+    assert "synthetic" not in inspect.signature(evaluate).parameters
+
+
+def test_a_source_without_label_is_refused(pool_release: Any) -> None:
+    """Utility of unlabelled data says what is missing."""
+    with pytest.raises(EvaluationError, match="label"):
+        ReleaseSource(pool_release(CODES, patients(10, 0))).draw(5, 0)
+
+
+def test_layout_of_a_schema() -> None:
+    """Datetimes become seconds within their bounds, missing ones are valid where allowed."""
+    layout = Layout.of(TABLE)
+    frame = visits(50, 0)
+    frame.loc[0, "seen"] = pd.NaT
+    frame.loc[1, "seen"] = pd.Timestamp("1999-01-01")
+    numbers = layout.numbers(frame)
+    assert np.isnan(numbers[0, 1])
+    assert numbers[2:, 1].min() >= 0
+    assert layout.valid(frame).tolist() == [True, False, *[True] * 48]
+    assert layout.labels("seen")[0] == "2020-01-01T00:00:00"
+
+
+def test_discriminator_score_tells_noise_from_digits() -> None:
+    """Real images in the place of synthetic ones score near zero, noise scores high."""
+    real = digit_images(0).pixels.transpose(0, 3, 1, 2) / 127.5 - 1
+    other = digit_images(1).pixels.transpose(0, 3, 1, 2) / 127.5 - 1
+    noise = np.random.default_rng(0).uniform(-1, 1, real.shape)
+    bad = discriminator_score(noise, real, reference=other)
+    assert bad.ceiling is not None
+    assert bad.value > 3 * bad.ceiling
+
+
+def test_synthetic_share_follows_the_paper() -> None:
+    """Zero in the first third, half of the final share half way through the second, final at the end."""
+    assert [synthetic_share(step, 90, 0.2) for step in (0, 29, 45, 60, 89)] == pytest.approx(
+        [0, 0, 0.1, 0.2, 0.2]
+    )
+
+
+def test_semi_supervised_task_runs_with_codes() -> None:
+    """With few labels, synthetic images whose codes carry the class keep C1 well above chance."""
+    images = digit_images(0)
+    pixels = (images.pixels.transpose(0, 3, 1, 2) / 127.5 - 1).astype(np.float32)
+    labels = images.labels
+    assert labels is not None
+
+    def generator(rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        chosen = np.random.default_rng(seed).integers(0, len(pixels), rows)
+        return np.eye(10)[labels[chosen]], pixels[chosen]
+
+    test = digit_images(1)
+    held = Labelled((test.pixels.transpose(0, 3, 1, 2) / 127.5 - 1).astype(np.float32), test.labels, 10)  # type: ignore[arg-type]
+    found = semi_supervised(generator, Labelled(pixels[:60], labels[:60], 10), held, steps=120, batch=32)
+    assert found.floor is not None
+    assert found.value > 0.6
+    assert found.floor > 0.5
+    with pytest.raises(EvaluationError, match="labelled images"):
+        semi_supervised(generator, Labelled(pixels[:1], labels[:1], 10), held)
