@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from understudy.errors import EvaluationError
-from understudy.evaluate.intervals import Estimate, from_seeds, jackknife, wilson
+from understudy.evaluation.intervals import Estimate, from_seeds, jackknife, wilson
 
 
 def test_jackknife_of_a_mean_is_the_standard_error() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from understudy.errors import EvaluationError
-from understudy.evaluate import closeness as near
+from understudy.evaluation import closeness as near
 
 
 def three_sets(rows: int = 600) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

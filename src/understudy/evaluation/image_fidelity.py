@@ -12,14 +12,14 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from understudy.evaluate import images
-from understudy.evaluate.intervals import Estimate, Progress, jackknife
-from understudy.evaluate.neighbours import nearest
-from understudy.evaluate.network import fit_logits, predict_probabilities
-from understudy.evaluate.result import Better, Group, Measure, Pictures
+from understudy.evaluation import images
+from understudy.evaluation.intervals import Estimate, Progress, jackknife
+from understudy.evaluation.neighbours import nearest
+from understudy.evaluation.network import fit_logits, predict_probabilities
+from understudy.evaluation.result import Better, Group, Measure, Pictures
 
 if TYPE_CHECKING:
-    from understudy.evaluate.domain import DomainClassifier
+    from understudy.evaluation.domain import DomainClassifier
 
 __all__ = ["discriminator_score", "image_fidelity", "neighbour_pictures"]
 

@@ -10,8 +10,8 @@ import pytest
 from sklearn.datasets import load_digits
 
 from understudy.errors import EvaluationError
-from understudy.evaluate.learners import Learner, prior_predictor, train
-from understudy.evaluate.utility import Labelled, utility
+from understudy.evaluation.learners import Learner, prior_predictor, train
+from understudy.evaluation.utility import Labelled, utility
 
 
 def digits() -> tuple[Labelled, Labelled, Labelled]:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from understudy.errors import EvaluationError
-from understudy.evaluate import codes
+from understudy.evaluation import codes
 
 
 def patients(rows: int, seed: int) -> np.ndarray:

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from understudy.errors import EvaluationError
-from understudy.evaluate.result import Better, Correlations, Evaluation, Group, Marginal, Measure, Pictures
+from understudy.evaluation.result import Better, Correlations, Evaluation, Group, Marginal, Measure, Pictures
 
 ACCURACY = Measure(
     "accuracy",

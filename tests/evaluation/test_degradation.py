@@ -13,13 +13,13 @@ import pandas as pd
 import pytest
 from sklearn.datasets import load_breast_cancer, load_digits
 
-from understudy.evaluate import images
-from understudy.evaluate.codes import code_fidelity
-from understudy.evaluate.layout import Layout
-from understudy.evaluate.learners import Learner
-from understudy.evaluate.result import Better, Measure
-from understudy.evaluate.tables import table_fidelity
-from understudy.evaluate.utility import Labelled, utility
+from understudy.evaluation import images
+from understudy.evaluation.codes import code_fidelity
+from understudy.evaluation.layout import Layout
+from understudy.evaluation.learners import Learner
+from understudy.evaluation.result import Better, Measure
+from understudy.evaluation.tables import table_fidelity
+from understudy.evaluation.utility import Labelled, utility
 
 STEPS = ("real", "noise 10 %", "noise 50 %", "shuffled", "constant")
 

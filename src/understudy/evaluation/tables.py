@@ -15,16 +15,16 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.errors import EvaluationError
-from understudy.evaluate.intervals import Estimate, Progress, jackknife, wilson
-from understudy.evaluate.propensity import propensity
-from understudy.evaluate.result import Better, Correlations, Group, Marginal, Measure
+from understudy.evaluation.intervals import Estimate, Progress, jackknife, wilson
+from understudy.evaluation.propensity import propensity
+from understudy.evaluation.result import Better, Correlations, Group, Marginal, Measure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     import pandas as pd
 
-    from understudy.evaluate.layout import Layout
+    from understudy.evaluation.layout import Layout
 
 __all__ = [
     "category_coverage",

@@ -14,12 +14,12 @@ import pandas as pd
 
 from understudy.encode import decode, encode
 from understudy.errors import EvaluationError
-from understudy.evaluate.closeness import closeness
-from understudy.evaluate.codes import code_fidelity, code_marginals
-from understudy.evaluate.layout import Layout
-from understudy.evaluate.result import Evaluation, Measure
-from understudy.evaluate.tables import marginals, table_correlations, table_fidelity
-from understudy.evaluate.utility import IMAGE_LEARNERS, TABLE_LEARNERS, Labelled, utility
+from understudy.evaluation.closeness import closeness
+from understudy.evaluation.codes import code_fidelity, code_marginals
+from understudy.evaluation.layout import Layout
+from understudy.evaluation.result import Evaluation, Measure
+from understudy.evaluation.tables import marginals, table_correlations, table_fidelity
+from understudy.evaluation.utility import IMAGE_LEARNERS, TABLE_LEARNERS, Labelled, utility
 from understudy.images import Images
 from understudy.schema import CodeSchema, ImageSchema, Schema, TableSchema
 
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from understudy.encode import Encoded
-    from understudy.evaluate.intervals import Progress
-    from understudy.evaluate.learners import Learner
+    from understudy.evaluation.intervals import Progress
+    from understudy.evaluation.learners import Learner
 
 __all__ = ["ReleaseSource", "Synthesizer", "evaluate"]
 
@@ -180,8 +180,8 @@ def _of_images(
     cache: Path | None,
     steps: _Steps,
 ) -> Evaluation:
-    from understudy.evaluate.domain import domain_classifier
-    from understudy.evaluate.image_fidelity import discriminator_score, image_fidelity, neighbour_pictures
+    from understudy.evaluation.domain import domain_classifier
+    from understudy.evaluation.image_fidelity import discriminator_score, image_fidelity, neighbour_pictures
 
     known = real if trained_on is None else trained_on
     others = None if trained_on is None else trained_on.x

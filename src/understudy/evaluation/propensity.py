@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.errors import EvaluationError
-from understudy.evaluate.intervals import Estimate, from_seeds
-from understudy.evaluate.result import Better, Group, Measure
-from understudy.evaluate.scores import auroc
+from understudy.evaluation.intervals import Estimate, from_seeds
+from understudy.evaluation.result import Better, Group, Measure
+from understudy.evaluation.scores import auroc
 
 __all__ = ["pmse", "propensity", "propensity_scores"]
 

@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.errors import EvaluationError
-from understudy.evaluate.intervals import Progress, from_seeds, wilson
-from understudy.evaluate.neighbours import nearest_distances
-from understudy.evaluate.result import Better, Group, Measure
-from understudy.evaluate.scores import auroc
+from understudy.evaluation.intervals import Progress, from_seeds, wilson
+from understudy.evaluation.neighbours import nearest_distances
+from understudy.evaluation.result import Better, Group, Measure
+from understudy.evaluation.scores import auroc
 
 __all__ = ["closeness", "closer_to_training", "exact_matches", "membership_scores", "true_positive_rate_at"]
 

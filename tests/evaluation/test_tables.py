@@ -11,10 +11,10 @@ from scipy import stats
 from sklearn.metrics import mutual_info_score
 
 from understudy.errors import EvaluationError
-from understudy.evaluate import tables
-from understudy.evaluate.layout import Layout
-from understudy.evaluate.propensity import pmse, propensity_scores
-from understudy.evaluate.result import Better
+from understudy.evaluation import tables
+from understudy.evaluation.layout import Layout
+from understudy.evaluation.propensity import pmse, propensity_scores
+from understudy.evaluation.result import Better
 
 LAYOUT = Layout(
     {"age": (0.0, 100.0), "pay": (0.0, 1.0)},

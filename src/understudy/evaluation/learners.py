@@ -46,7 +46,7 @@ def train(learner: Learner, features: Floats, labels: Ints, classes: int, seed: 
     if len(present) < 2:
         return prior_predictor(labels, classes)
     if learner is Learner.CNN:
-        from understudy.evaluate.network import fit_cnn, predict_probabilities
+        from understudy.evaluation.network import fit_cnn, predict_probabilities
 
         model = fit_cnn(features, labels, classes, seed=seed)
         return lambda rows: predict_probabilities(model, rows)

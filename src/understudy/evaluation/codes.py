@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.errors import EvaluationError
-from understudy.evaluate.intervals import Progress, from_seeds, jackknife
-from understudy.evaluate.result import Better, Group, Marginal, Measure
-from understudy.evaluate.scores import auroc
+from understudy.evaluation.intervals import Progress, from_seeds, jackknife
+from understudy.evaluation.result import Better, Group, Marginal, Measure
+from understudy.evaluation.scores import auroc
 
 __all__ = [
     "code_fidelity",

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from understudy.evaluate.network import SmallCNN, fit_cnn, predict_features, predict_probabilities
+from understudy.evaluation.network import SmallCNN, fit_cnn, predict_features, predict_probabilities
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from understudy.evaluate.utility import Labelled
+    from understudy.evaluation.utility import Labelled
 
 __all__ = ["DomainClassifier", "domain_classifier"]
 

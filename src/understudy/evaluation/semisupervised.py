@@ -18,13 +18,13 @@ import torch
 from torch import nn
 
 from understudy.errors import EvaluationError
-from understudy.evaluate.intervals import from_seeds
-from understudy.evaluate.network import FEATURES, SmallCNN, predict_probabilities
-from understudy.evaluate.result import Better, Group, Measure
-from understudy.evaluate.scores import accuracy
+from understudy.evaluation.intervals import from_seeds
+from understudy.evaluation.network import FEATURES, SmallCNN, predict_probabilities
+from understudy.evaluation.result import Better, Group, Measure
+from understudy.evaluation.scores import accuracy
 
 if TYPE_CHECKING:
-    from understudy.evaluate.utility import Labelled
+    from understudy.evaluation.utility import Labelled
 
 __all__ = ["CodedImages", "semi_supervised", "synthetic_share"]
 

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.errors import EvaluationError
-from understudy.evaluate.neighbours import nearest_distances, radii, within_any
+from understudy.evaluation.neighbours import nearest_distances, radii, within_any
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

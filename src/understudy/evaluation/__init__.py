@@ -1,7 +1,7 @@
 """Evaluation: utility, fidelity and closeness of a release, each number with interval, ceiling and floor."""
 
-from understudy.evaluate.evaluation import Synthesizer, evaluate
-from understudy.evaluate.learners import Learner
-from understudy.evaluate.result import Better, Evaluation, Group, Measure
+from understudy.evaluation.learners import Learner
+from understudy.evaluation.result import Better, Evaluation, Group, Measure
+from understudy.evaluation.run import Synthesizer, evaluate
 
 __all__ = ["Better", "Evaluation", "Group", "Learner", "Measure", "Synthesizer", "evaluate"]

@@ -17,10 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.errors import EvaluationError
-from understudy.evaluate import scores
-from understudy.evaluate.intervals import Estimate, Progress, from_seeds
-from understudy.evaluate.learners import Learner, Predictor, prior_predictor, train
-from understudy.evaluate.result import Better, Group, Measure
+from understudy.evaluation import scores
+from understudy.evaluation.intervals import Estimate, Progress, from_seeds
+from understudy.evaluation.learners import Learner, Predictor, prior_predictor, train
+from understudy.evaluation.result import Better, Group, Measure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sklearn import metrics
 
 from understudy.errors import EvaluationError
-from understudy.evaluate import scores
+from understudy.evaluation import scores
 
 FORTY_TWO = 42
 

@@ -8,8 +8,8 @@ from scipy import linalg
 from scipy.spatial.distance import cdist
 
 from understudy.errors import EvaluationError
-from understudy.evaluate import images
-from understudy.evaluate.neighbours import nearest, radii
+from understudy.evaluation import images
+from understudy.evaluation.neighbours import nearest, radii
 
 
 def test_inception_score_at_its_ends() -> None:

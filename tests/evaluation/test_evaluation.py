@@ -12,13 +12,13 @@ import pytest
 from sklearn.datasets import load_digits
 
 from understudy.errors import EvaluationError
-from understudy.evaluate import Evaluation, Group, Learner, evaluate
-from understudy.evaluate.domain import domain_classifier
-from understudy.evaluate.evaluation import ReleaseSource
-from understudy.evaluate.image_fidelity import discriminator_score
-from understudy.evaluate.layout import Layout
-from understudy.evaluate.semisupervised import semi_supervised, synthetic_share
-from understudy.evaluate.utility import Labelled
+from understudy.evaluation import Evaluation, Group, Learner, evaluate
+from understudy.evaluation.domain import domain_classifier
+from understudy.evaluation.image_fidelity import discriminator_score
+from understudy.evaluation.layout import Layout
+from understudy.evaluation.run import ReleaseSource
+from understudy.evaluation.semisupervised import semi_supervised, synthetic_share
+from understudy.evaluation.utility import Labelled
 from understudy.images import Images
 from understudy.schema import Binary, Categorical, CodeSchema, Continuous, Datetime, ImageSchema, TableSchema
 
