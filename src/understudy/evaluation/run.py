@@ -16,6 +16,7 @@ from understudy.encode import decode, encode
 from understudy.errors import EvaluationError
 from understudy.evaluation.closeness import closeness
 from understudy.evaluation.codes import code_fidelity, code_marginals
+from understudy.evaluation.familiar import sdmetrics_installed, sdmetrics_scores
 from understudy.evaluation.layout import Layout
 from understudy.evaluation.result import Evaluation, Measure
 from understudy.evaluation.tables import marginals, table_correlations, table_fidelity
@@ -162,8 +163,11 @@ def _fidelity(
         return Evaluation(measures, len(drawn), len(real), 0, marginals=(chart,))
     layout = Layout.of(schema)
     test, known_rows = _frame(real, schema), None if trained_on is None else _frame(trained_on, schema)
+    measures = table_fidelity(drawn, test, layout, reference=known_rows, progress=progress)
+    if sdmetrics_installed():
+        measures += sdmetrics_scores(drawn, test, layout, known_rows)
     return Evaluation(
-        table_fidelity(drawn, test, layout, reference=known_rows, progress=progress),
+        measures,
         len(drawn),
         len(real),
         0,

@@ -1,0 +1,258 @@
+"""Numbers about a release that may be published themselves, because a mechanism covers them.
+
+The real test rows are private. One Gaussian release publishes noisy counts of them, and accuracy, AuROC and marginal
+errors are computed from the counts alone, which is post-processing. One row adds one to each of:
+
+| count | how many entries a row touches |
+|---|---|
+| the number of rows | 1 |
+| rows that the classifier gets right, and wrong | 1 |
+| for each class, a histogram of its score over 20 bins, apart for members and others | number of classes |
+| for tables, the one-way marginal of each column | number of columns |
+
+so adding or removing a row moves the vector by √(2 + classes + columns) in the L2 norm, which is the stated
+sensitivity. The classifier is trained on synthetic rows only and the release is already public: neither costs anything.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from understudy.encode import decode, encode
+from understudy.engine.noise import SecureNoise
+from understudy.errors import EvaluationError
+from understudy.evaluation.layout import Layout
+from understudy.evaluation.learners import Learner, train
+from understudy.evaluation.result import Better, Group, Measure
+from understudy.evaluation.run import ReleaseSource, Rows, Synthesizer, labelled
+from understudy.evaluation.tables import total_variation
+from understudy.privacy.calibration import noise_for
+from understudy.privacy.mechanisms import Charge, GaussianRelease
+from understudy.schema import TableSchema
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pandas as pd
+
+    from understudy.engine.noise import Noise
+    from understudy.evaluation.utility import Labelled
+    from understudy.privacy.budget import Budget
+
+__all__ = ["PublishedMeasures", "auroc_from_histograms", "evaluation_charge", "publish_measures"]
+
+Floats = npt.NDArray[np.floating[Any]]
+BINS = 20
+PURPOSE = "published evaluation"
+SIMULATIONS = 100
+
+
+@dataclass(frozen=True)
+class PublishedMeasures:
+    """Measures that are not internal, with what they cost.
+
+    Args:
+        measures: accuracy, AuROC and, for tables, marginal errors.
+        charge: the line for the ledger.
+        sensitivity: how far one row moves the published vector in the L2 norm.
+    """
+
+    measures: tuple[Measure, ...]
+    charge: Charge
+    sensitivity: float
+
+
+@dataclass(frozen=True, eq=False)
+class _Counts:
+    """The published vector, taken apart."""
+
+    rows: float
+    right: tuple[float, float]
+    scores: Floats
+    """(classes, 2, bins): others first, members second."""
+    marginals: tuple[Floats, ...]
+
+    @classmethod
+    def split(cls, vector: Floats, classes: int, sizes: tuple[int, ...]) -> _Counts:
+        after = 3 + classes * 2 * BINS
+        ends = np.cumsum([after, *sizes])
+        parts = tuple(vector[a:b] for a, b in itertools.pairwise(ends))
+        return cls(
+            float(vector[0]),
+            (float(vector[1]), float(vector[2])),
+            vector[3:after].reshape(classes, 2, BINS),
+            parts,
+        )
+
+    @property
+    def accuracy(self) -> float:
+        return float(np.clip(self.right[0] / max(1.0, self.rows), 0, 1))
+
+    @property
+    def auroc(self) -> float:
+        return float(np.mean([auroc_from_histograms(members, others) for others, members in self.scores]))
+
+    def marginal_error(self, synthetic: tuple[Floats, ...]) -> float:
+        return float(
+            np.mean([total_variation(_shares(r), s) for r, s in zip(self.marginals, synthetic, strict=True)])
+        )
+
+
+def auroc_from_histograms(members: Floats, others: Floats) -> float:
+    """AuROC of scores known by bins only, ties within a bin counted half; negative counts are taken as zero."""
+    members, others = np.maximum(members, 0), np.maximum(others, 0)
+    pairs = members.sum() * others.sum()
+    if pairs <= 0:
+        return 0.5
+    below = np.concatenate([[0.0], np.cumsum(others)[:-1]])
+    return float((members * (below + others / 2)).sum() / pairs)
+
+
+def evaluation_charge(budget: Budget) -> Charge:
+    """The Gaussian release that spends the budget on one evaluation."""
+    sigma = noise_for(lambda noise: [Charge(PURPOSE, GaussianRelease(noise))], budget)
+    return Charge(PURPOSE, GaussianRelease(sigma))
+
+
+def publish_measures(
+    release: Synthesizer,
+    test: Rows,
+    charge: Charge,
+    *,
+    learner: Learner = Learner.LOGISTIC_REGRESSION,
+    rows: int = 20_000,
+    seed: int = 0,
+    reserve: Callable[[Charge], None] | None = None,
+    noise: Noise | None = None,
+) -> PublishedMeasures:
+    """Publish accuracy, AuROC and marginal errors of a release on private test rows.
+
+    Args:
+        release: what synthetic rows are drawn from.
+        test: private test rows.
+        charge: made by `evaluation_charge`.
+        learner: the classifier that is trained on synthetic rows.
+        rows: synthetic rows to draw; public.
+        seed: of the draw and the training; not of the noise.
+        reserve: called with the charge before any private row is read, to write it into the ledger.
+        noise: the source of noise; the operating system's by default.
+
+    Raises:
+        EvaluationError: the schema has no label, or the charge is not a single Gaussian release.
+    """
+    mechanism = charge.mechanism
+    if not isinstance(mechanism, GaussianRelease) or mechanism.count != 1:
+        raise EvaluationError(f"one evaluation is one Gaussian release, got the charge {charge}.")
+    drawn = ReleaseSource(release).draw(rows, seed)
+    predictor = train(learner, drawn.features, drawn.labels, drawn.classes, seed)
+    layout = Layout.of(release.schema) if isinstance(release.schema, TableSchema) else None
+    if reserve is not None:
+        reserve(charge)
+    vector = _vector(test, release, layout, predictor)
+    sizes = () if layout is None else layout.sizes
+    sensitivity = math.sqrt(2 + drawn.classes + len(sizes))
+    deviation = mechanism.noise_multiplier * sensitivity
+    source = SecureNoise() if noise is None else noise
+    published = vector + deviation * source.normal(vector.shape).numpy()
+    shares = _synthetic_marginals(release, layout, rows, seed)
+    measures = _measures(published, deviation, drawn, sizes, shares, learner)
+    return PublishedMeasures(measures, charge, sensitivity)
+
+
+def _vector(
+    test: Rows, release: Synthesizer, layout: Layout | None, predictor: Callable[[Floats], Floats]
+) -> npt.NDArray[np.float64]:
+    """The exact counts; private."""
+    encoded = encode(test, release.schema)
+    real = labelled(encoded, release.schema)
+    probabilities = predictor(real.features)
+    right = int((probabilities.argmax(axis=1) == real.labels).sum())
+    bins = np.clip((probabilities * BINS).astype(int), 0, BINS - 1)
+    parts = [np.array([len(real), right, len(real) - right], dtype=float)]
+    for label in range(real.classes):
+        for member in (False, True):
+            chosen = bins[(real.labels == label) == member, label]
+            parts.append(np.bincount(chosen, minlength=BINS).astype(float))
+    if layout is not None:
+        assert isinstance(release.schema, TableSchema)
+        frame = decode(encoded.x, encoded.labels, release.schema)
+        parts += _column_counts(frame, layout)  # type: ignore[arg-type]
+    return np.concatenate(parts)
+
+
+def _column_counts(frame: pd.DataFrame, layout: Layout) -> list[npt.NDArray[np.float64]]:
+    codes = layout.codes(frame)
+    return [np.bincount(codes[:, j], minlength=size).astype(float) for j, size in enumerate(layout.sizes)]
+
+
+def _synthetic_marginals(
+    release: Synthesizer, layout: Layout | None, rows: int, seed: int
+) -> tuple[Floats, ...]:
+    if layout is None:
+        return ()
+    frame = release.sample(rows, seed=seed)
+    return tuple(_shares(counts) for counts in _column_counts(frame, layout))  # type: ignore[arg-type]
+
+
+def _shares(counts: Floats) -> Floats:
+    kept = np.maximum(counts, 0)
+    return kept / kept.sum() if kept.sum() > 0 else np.full(len(kept), 1 / len(kept))
+
+
+def _measures(
+    published: Floats,
+    deviation: float,
+    drawn: Labelled,
+    sizes: tuple[int, ...],
+    shares: tuple[Floats, ...],
+    learner: Learner,
+) -> tuple[Measure, ...]:
+    """Everything below sees the noisy vector only; intervals come from adding the same noise once more."""
+    found = _Counts.split(published, drawn.classes, sizes)
+    again = [
+        _Counts.split(published + deviation * one, drawn.classes, sizes)
+        for one in np.random.default_rng(0).normal(size=(SIMULATIONS, len(published)))
+    ]
+    sampling = found.accuracy * (1 - found.accuracy) / max(1.0, found.rows)
+    measures = [
+        _measure(
+            f"published {learner.value}: accuracy",
+            found.accuracy,
+            math.sqrt(float(np.var([one.accuracy for one in again])) + sampling),
+            Better.HIGHER,
+            "Share of private test rows classified right",
+        ),
+        _measure(
+            f"published {learner.value}: macro AuROC",
+            found.auroc,
+            float(np.std([one.auroc for one in again])),
+            Better.HIGHER,
+            "Mean over classes of the one-vs-rest AuROC",
+        ),
+    ]
+    if shares:
+        spread = float(np.std([one.marginal_error(shares) for one in again]))
+        words = "Mean total variation of one-way marginals, noise included"
+        error = found.marginal_error(shares)
+        measures.append(_measure("published one-way marginal error", error, spread, Better.LOWER, words))
+    return tuple(measures)
+
+
+def _measure(name: str, value: float, spread: float, better: Better, words: str) -> Measure:
+    group = Group.FIDELITY if "marginal" in name else Group.UTILITY
+    return Measure(
+        name,
+        value,
+        better,
+        group,
+        max(0.0, value - 1.96 * spread),
+        min(1.0, value + 1.96 * spread),
+        internal=False,
+        explanation=f"{words}; published with noise and charged.",
+    )
