@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from understudy.codec import from_json, from_plain, from_toml, to_json, to_plain, to_toml
@@ -70,6 +70,7 @@ _DRAWINGS = st.builds(
 )
 
 
+@settings(deadline=None)
 @given(_DRAWINGS, st.booleans())
 def test_round_trip(drawing: Drawing, omit: bool) -> None:
     """Every value comes back equal through dictionaries, JSON and TOML, with or without its defaults."""

@@ -433,9 +433,10 @@ def test_bad_codes_are_refused_or_dropped() -> None:
 
 
 def test_encoded_knows_its_length() -> None:
-    """The number of encoded records is the number of rows."""
+    """The number of encoded records is the number of rows, and printing them shows none."""
     encoded: Encoded = encode(_row(), TABLE)
     assert len(encoded) == 1
+    assert repr(encoded) == "Encoded(<private>, shape=(12,))"
 
 
 def test_schema_union_is_closed() -> None:

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from understudy.codec import from_json, to_json
+from understudy.codec import from_json, from_plain, to_json, to_plain
 from understudy.errors import SchemaError
 from understudy.schema import (
     Binary,
@@ -111,6 +114,9 @@ WRONG: list[tuple[Callable[[], Any], str]] = [
     (lambda: Continuous("", 0.0, 1.0), "needs a name"),
     (lambda: Continuous(" a", 0.0, 1.0), "needs a name without spaces"),
     (lambda: Integer("a", 2, 1), "lower must be less"),
+    (lambda: Integer("a", 0, 10**400), "within ±2\\^53"),
+    (lambda: Integer("a", -(2**53) - 1, 0), "within ±2\\^53"),
+    (lambda: Datetime("a", dt.datetime(2000, 1, 1, 0, 0, 0, 1), dt.datetime(2001, 1, 1)), "whole seconds"),
     (lambda: Integer("a", 0, 2**24 + 1), "2\\^24 whole numbers.*float32"),
     (lambda: Categorical("a", ("x",)), "at least 2 values, got 1"),
     (lambda: Categorical("a", ("x", "y", "x")), "'x' more than once"),
@@ -154,6 +160,47 @@ def test_contradictions_are_refused(make: Callable[[], Any], message: str) -> No
     """Every contradiction in a schema is a SchemaError that names the column and the value."""
     with pytest.raises(SchemaError, match=message):
         make()
+
+
+_WORDS = (
+    'kind = "table" "images" "codes" [[columns]] name "a" lower upper 0 1e999 nan -inf [ ] { } . , '
+    "true 2000-01-01 label classes codes height"
+)
+_SCRAPS = st.sampled_from((*_WORDS.split(" "), "9" * 400, "\n"))
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(max_size=60) | st.lists(_SCRAPS, max_size=25).map(" ".join))
+def test_any_text_is_a_schema_or_a_schema_error(text: str) -> None:
+    """No text, however odd, makes reading a schema fail in another way."""
+    with contextlib.suppress(SchemaError):
+        schema_from_toml(text)
+
+
+_ODD: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3) | st.just(10**400),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["kind", "name"]), inner),
+    max_leaves=5,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_any_change_of_a_schema_is_a_schema_or_a_schema_error(data: st.DataObject) -> None:
+    """A valid schema with any one value replaced by something odd is read or refused, never a crash."""
+    plain: Any = to_plain(data.draw(st.sampled_from(SCHEMAS)))
+    target = plain
+    while True:
+        key: Any = data.draw(
+            st.sampled_from(sorted(target) if isinstance(target, dict) else range(len(target)))
+        )
+        inner = target[key]
+        if not (isinstance(inner, dict | list) and inner) or data.draw(st.booleans()):
+            break
+        target = inner
+    target[key] = data.draw(_ODD)
+    with contextlib.suppress(SchemaError):
+        from_plain(Schema, plain)
 
 
 def test_a_broken_file_is_named(tmp_path: Path) -> None:

@@ -85,6 +85,9 @@ class Encoded:
     def __len__(self) -> int:
         return len(self.x)
 
+    def __repr__(self) -> str:
+        return f"Encoded(<private>, shape={self.x.shape[1:]})"
+
 
 @runtime_checkable
 class _HasContent(Protocol):

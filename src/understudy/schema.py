@@ -106,7 +106,11 @@ class Integer:
 
     def __post_init__(self) -> None:
         _check_name(self.name)
-        _check_bounds(self.name, self.lower, self.upper)
+        if not -(2**53) <= self.lower < self.upper <= 2**53:
+            raise SchemaError(
+                f"column {self.name!r}: lower must be less than upper and both within ±2^53, "
+                f"got {str(self.lower)[:30]} and {str(self.upper)[:30]}"
+            )
         if self.upper - self.lower > GRID_LIMIT:
             raise SchemaError(
                 f"column {self.name!r}: {self.lower} to {self.upper} is more than 2^24 whole numbers, "
@@ -193,6 +197,8 @@ class Datetime:
         _check_name(self.name)
         if self.lower.tzinfo is not None or self.upper.tzinfo is not None:
             raise SchemaError(f"column {self.name!r}: bounds must be without time zone (UTC is meant)")
+        if self.lower.microsecond or self.upper.microsecond:
+            raise SchemaError(f"column {self.name!r}: bounds must be whole seconds")
         if self.lower >= self.upper:
             raise SchemaError(f"column {self.name!r}: lower {self.lower} must be before upper {self.upper}")
         if not 1 <= self.steps <= GRID_LIMIT:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import gzip
 import io
 import struct
@@ -9,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from PIL import Image
 
 from understudy.data import read
@@ -212,6 +215,20 @@ def test_bad_idx(tmp_path: Path, content: bytes, message: str, packed: bool) -> 
     path = tmp_path / ("a-idx3-ubyte.gz" if packed else "a-idx3-ubyte")
     path.write_bytes(gzip.compress(content) if packed else content)
     with _little_memory(), pytest.raises(DataError, match=message):
+        read(path)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.binary(max_size=60), st.sampled_from(["a-ubyte", "a-ubyte.gz", "a.npz", "a.parquet"]), st.booleans()
+)
+def test_noise_is_refused_and_never_crashes(
+    tmp_path_factory: pytest.TempPathFactory, noise: bytes, name: str, packed: bool
+) -> None:
+    """Any bytes in a file of any kind are read or refused with a DataError."""
+    path = tmp_path_factory.mktemp("noise") / name
+    path.write_bytes(gzip.compress(b"\0\0\x08" + noise) if packed else noise)
+    with contextlib.suppress(DataError):
         read(path)
 
 
