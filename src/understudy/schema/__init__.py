@@ -1,0 +1,52 @@
+"""PUBLIC facts about the data: what a record may hold, declared by the curator and never learned from rows.
+
+A schema is one of `TableSchema`, `ImageSchema` and `CodeSchema`. It alone decides how records become arrays
+(`understudy.encode`), and it is published with the release. Bounds, categories and class weights must
+therefore come from knowledge about the subject (a code book, physics, the law), not from the private rows.
+"""
+
+from understudy.schema.columns import (
+    GRID_LIMIT,
+    Binary,
+    Categorical,
+    Column,
+    Continuous,
+    Datetime,
+    Discrete,
+    Integer,
+    Ordinal,
+    TimeUnit,
+)
+from understudy.schema.schemas import (
+    CodeSchema,
+    ImageSchema,
+    Schema,
+    TableSchema,
+    UnknownCodes,
+    load_schema,
+    save_schema,
+    schema_from_toml,
+    schema_to_toml,
+)
+
+__all__ = [
+    "GRID_LIMIT",
+    "Binary",
+    "Categorical",
+    "CodeSchema",
+    "Column",
+    "Continuous",
+    "Datetime",
+    "Discrete",
+    "ImageSchema",
+    "Integer",
+    "Ordinal",
+    "Schema",
+    "TableSchema",
+    "TimeUnit",
+    "UnknownCodes",
+    "load_schema",
+    "save_schema",
+    "schema_from_toml",
+    "schema_to_toml",
+]

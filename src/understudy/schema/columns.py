@@ -1,0 +1,216 @@
+"""What one column of a table may hold."""
+
+from __future__ import annotations
+
+import datetime as dt  # noqa: TC003 - the codec reads the hints
+import enum
+import math
+from dataclasses import dataclass
+from typing import ClassVar, TypeAlias
+
+from understudy.errors import SchemaError
+
+__all__ = [
+    "GRID_LIMIT",
+    "Binary",
+    "Categorical",
+    "Column",
+    "Continuous",
+    "Datetime",
+    "Discrete",
+    "Integer",
+    "Ordinal",
+    "TimeUnit",
+    "check_values",
+]
+
+GRID_LIMIT = 2**24
+"""The most steps between the bounds of a column with exact values: what float32 can tell apart on [-1, 1]."""
+
+
+class TimeUnit(enum.Enum):
+    """The resolution at which a datetime column is kept; finer parts are cut off."""
+
+    DAY = "day"
+    HOUR = "hour"
+    MINUTE = "minute"
+    SECOND = "second"
+
+    @property
+    def seconds(self) -> int:
+        """The length of one unit."""
+        return {"day": 86_400, "hour": 3_600, "minute": 60, "second": 1}[self.value]
+
+
+@dataclass(frozen=True)
+class Continuous:
+    """A real number between public bounds; values outside are clipped.
+
+    Args:
+        name: the column's header.
+        lower: the least value that is told apart.
+        upper: the greatest value that is told apart.
+        missing: whether empty cells are allowed.
+        decimals: round to this many places when decoding; then values on that grid come back exactly.
+    """
+
+    kind: ClassVar[str] = "continuous"
+    name: str
+    lower: float
+    upper: float
+    missing: bool = False
+    decimals: int | None = None
+
+    def __post_init__(self) -> None:
+        _check_name(self.name)
+        _check_bounds(self.name, self.lower, self.upper)
+        if self.decimals is not None and not 0 <= self.decimals <= 12:
+            raise SchemaError(
+                f"column {self.name!r}: decimals must lie between 0 and 12, got {self.decimals}"
+            )
+
+
+@dataclass(frozen=True)
+class Integer:
+    """A whole number between public bounds; values outside are clipped."""
+
+    kind: ClassVar[str] = "integer"
+    name: str
+    lower: int
+    upper: int
+    missing: bool = False
+
+    def __post_init__(self) -> None:
+        _check_name(self.name)
+        if not -(2**53) <= self.lower < self.upper <= 2**53:
+            raise SchemaError(
+                f"column {self.name!r}: lower must be less than upper and both within ±2^53, "
+                f"got {str(self.lower)[:30]} and {str(self.upper)[:30]}"
+            )
+        if self.upper - self.lower > GRID_LIMIT:
+            raise SchemaError(
+                f"column {self.name!r}: {self.lower} to {self.upper} is more than 2^24 whole numbers, "
+                "which float32 cannot tell apart. Narrow the bounds, or declare it continuous."
+            )
+
+
+@dataclass(frozen=True)
+class Categorical:
+    """One of several named values without an order.
+
+    Args:
+        name: the column's header.
+        categories: every value that may occur, as text.
+        missing: whether empty cells are allowed.
+        unknown: the category that stands for values not in the list; None refuses them.
+    """
+
+    kind: ClassVar[str] = "categorical"
+    name: str
+    categories: tuple[str, ...]
+    missing: bool = False
+    unknown: str | None = None
+
+    def __post_init__(self) -> None:
+        _check_name(self.name)
+        check_values(self.name, self.categories)
+        if self.unknown is not None and self.unknown not in self.categories:
+            raise SchemaError(
+                f"column {self.name!r}: unknown = {self.unknown!r} is not one of its categories; add it"
+            )
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        """The categories, under the name that all discrete columns share."""
+        return self.categories
+
+
+@dataclass(frozen=True)
+class Binary:
+    """One of two values; booleans are read as the first (false) and the second (true)."""
+
+    kind: ClassVar[str] = "binary"
+    name: str
+    values: tuple[str, str] = ("0", "1")
+    missing: bool = False
+
+    def __post_init__(self) -> None:
+        _check_name(self.name)
+        check_values(self.name, self.values)
+
+
+@dataclass(frozen=True)
+class Ordinal:
+    """One of several named values in the order given."""
+
+    kind: ClassVar[str] = "ordinal"
+    name: str
+    levels: tuple[str, ...]
+    missing: bool = False
+
+    def __post_init__(self) -> None:
+        _check_name(self.name)
+        check_values(self.name, self.levels)
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        """The levels, under the name that all discrete columns share."""
+        return self.levels
+
+
+@dataclass(frozen=True)
+class Datetime:
+    """A moment between public bounds, without time zone, kept at the resolution `unit`."""
+
+    kind: ClassVar[str] = "datetime"
+    name: str
+    lower: dt.datetime
+    upper: dt.datetime
+    unit: TimeUnit = TimeUnit.DAY
+    missing: bool = False
+
+    def __post_init__(self) -> None:
+        _check_name(self.name)
+        if self.lower.tzinfo is not None or self.upper.tzinfo is not None:
+            raise SchemaError(f"column {self.name!r}: bounds must be without time zone (UTC is meant)")
+        if self.lower.microsecond or self.upper.microsecond:
+            raise SchemaError(f"column {self.name!r}: bounds must be whole seconds")
+        if self.lower >= self.upper:
+            raise SchemaError(f"column {self.name!r}: lower {self.lower} must be before upper {self.upper}")
+        if not 1 <= self.steps <= GRID_LIMIT:
+            raise SchemaError(
+                f"column {self.name!r}: {self.lower} to {self.upper} is {self.steps} steps "
+                f"of one {self.unit.value}; 1 to 2^24 can be told apart. Change the unit or the bounds."
+            )
+
+    @property
+    def steps(self) -> int:
+        """How many whole units lie between the bounds."""
+        return int((self.upper - self.lower).total_seconds()) // self.unit.seconds
+
+
+Column: TypeAlias = Continuous | Integer | Categorical | Binary | Ordinal | Datetime
+Discrete: TypeAlias = Categorical | Binary | Ordinal
+
+
+def _check_name(name: str) -> None:
+    if not name or name != name.strip():
+        raise SchemaError(f"a column needs a name without spaces around it, got {name!r}")
+
+
+def _check_bounds(name: str, lower: float, upper: float) -> None:
+    if not (math.isfinite(lower) and math.isfinite(upper) and lower < upper):
+        raise SchemaError(
+            f"column {name!r}: lower must be less than upper and both finite, got {lower} and {upper}"
+        )
+    if not math.isfinite(upper - lower):
+        raise SchemaError(f"column {name!r}: the distance from {lower} to {upper} overflows")
+
+
+def check_values(name: str, values: tuple[str, ...], least: int = 2) -> None:
+    """Refuse a list of names that is too short or repeats one."""
+    if len(values) < least:
+        raise SchemaError(f"{name!r} needs at least {least} values, got {len(values)}: {list(values)}")
+    if len(set(values)) < len(values):
+        repeated = next(value for value in values if values.count(value) > 1)
+        raise SchemaError(f"{name!r} lists the value {repeated!r} more than once")
