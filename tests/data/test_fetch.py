@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from understudy.data import known
+from understudy.data import known, read
 from understudy.data.fetch import Source, cache_root, download_bar, locate
 from understudy.data.public import PUBLIC_SETS, PublicSet
 from understudy.data.records import Records
@@ -130,7 +130,9 @@ def test_without_network_the_message_says_what_to_put_where(tmp_path: Path) -> N
             known(name, download=False)
 
 
-def test_known_downloads_all_files(publisher: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_known_downloads_all_files(
+    publisher: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """A known set is loaded from the files that arrived, with a bar while they arrive."""
     schema = ImageSchema(1, 256)
 
@@ -141,6 +143,10 @@ def test_known_downloads_all_files(publisher: str, monkeypatch: pytest.MonkeyPat
     monkeypatch.setitem(PUBLIC_SETS, "toy", PublicSet(schema, (_source(f"{publisher}/good"),), load))
     with download_bar() as progress:
         dataset = known("toy", progress=progress)
+    assert "file.bin" in capsys.readouterr().err
+    with download_bar() as progress:
+        assert len(read("toy:test", progress=progress)) == 1
+    assert capsys.readouterr() == ("", "")
     assert (dataset.name, dataset.schema, len(dataset.train)) == ("toy", schema, 5000)
 
 

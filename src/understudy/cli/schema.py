@@ -59,12 +59,14 @@ def check(
 
     Example: understudy schema check patients.csv --schema schema.toml
     """
-    from understudy.data import read
+    from understudy.data import download_bar, read
     from understudy.encode import encode, encoded_shape
     from understudy.schema import load_schema
 
     declared = load_schema(schema)
-    encoded = encode(read(file, declared), declared)
+    with download_bar() as progress:
+        records = read(file, declared, progress=progress)
+    encoded = encode(records, declared)
     facts = {
         "fits": True,
         "rows": len(encoded),

@@ -22,6 +22,8 @@ from understudy.errors import DataError, MissingDataset
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rich.progress import TaskID
+
 __all__ = ["Progress", "Source", "cache_root", "download_bar", "locate"]
 
 Progress: TypeAlias = Callable[[str, int, int], None]
@@ -136,18 +138,24 @@ def _what_to_do(source: Source, failures: list[str]) -> str:
 
 @contextmanager
 def download_bar() -> Iterator[Progress]:
-    """Show a progress bar on standard error while files arrive; yields the callback to pass on."""
+    """Show a progress bar on standard error once something arrives; yields the callback to pass on."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, TextColumn, TransferSpeedColumn
     from rich.progress import Progress as Bar
 
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-    with Bar(*columns, console=Console(stderr=True)) as bar:
-        tasks: dict[str, object] = {}
+    bar = Bar(*columns, console=Console(stderr=True))
+    tasks: dict[str, TaskID] = {}
 
-        def advance(file: str, done: int, total: int) -> None:
-            if file not in tasks:
-                tasks[file] = bar.add_task(file, total=total)
-            bar.update(tasks[file], completed=done)  # type: ignore[arg-type]
+    def advance(file: str, done: int, total: int) -> None:
+        if not tasks:
+            bar.start()
+        if file not in tasks:
+            tasks[file] = bar.add_task(file, total=total)
+        bar.update(tasks[file], completed=done)
 
+    try:
         yield advance
+    finally:
+        if tasks:
+            bar.stop()

@@ -17,12 +17,18 @@ from understudy.images import Images
 from understudy.schema import ImageSchema
 
 if TYPE_CHECKING:
+    from understudy.data.fetch import Progress
     from understudy.schema import Schema
 
 __all__ = ["read"]
 
 
-def read(source: str | Path | pd.DataFrame | Images | Records | Any, schema: Schema | None = None) -> Records:
+def read(
+    source: str | Path | pd.DataFrame | Images | Records | Any,
+    schema: Schema | None = None,
+    *,
+    progress: Progress | None = None,
+) -> Records:
     """Read records from wherever they are.
 
     Args:
@@ -30,6 +36,7 @@ def read(source: str | Path | pd.DataFrame | Images | Records | Any, schema: Sch
             or IDX(.gz) file, or of a folder with one subfolder of images per class; or the name of a known
             public set such as `digits` (its train part) or `digits:test`.
         schema: the public description; without it types are guessed and nothing is checked against it.
+        progress: told how the download of a known set advances, for instance the callback of `download_bar()`.
 
     Raises:
         DataError: if the source cannot be read or lacks what the schema names.
@@ -48,7 +55,7 @@ def read(source: str | Path | pd.DataFrame | Images | Records | Any, schema: Sch
         )
     name, _, part = str(source).partition(":")
     if name in known_names() and part in ("", "train", "test"):
-        dataset = known(name)
+        dataset = known(name, progress=progress)
         return dataset.test if part == "test" else dataset.train
     return _read_path(Path(source), schema)
 
