@@ -24,16 +24,34 @@ class Diary:
             raise BudgetError("spent already")
         self.entries.append("reserve")
 
-    def charge(self, step: int) -> None:
-        self.entries.append(f"charge {step}")
+    def resume(self, entry: str | None, step: int, every: int) -> int:
+        self.entries.append(f"resume {entry} at {step}")
+        return step
 
-    def finish(self) -> str | None:
+    def cancel(self) -> None:
+        self.entries.append("cancel")
+
+    def announce(self) -> None:
+        self.entries.append("announce")
+
+    def charge(self) -> None:
+        self.entries.append("charge")
+
+    @property
+    def settled(self) -> bool:
+        return True
+
+    @property
+    def entry(self) -> str | None:
+        return "7"
+
+    def finish(self, release_hash: str) -> str | None:
         self.entries.append("finish")
         return "head"
 
 
 def test_the_account_is_told_before_anything_happens() -> None:
-    """Reservation, then a charge before each step, then the end; the progress comes after the charge."""
+    """Reservation, announcement, then a charge before each step, then the end."""
     diary = Diary()
     release = fit(
         tiny_frame(),
@@ -43,10 +61,19 @@ def test_the_account_is_told_before_anything_happens() -> None:
     )
     assert diary.entries == [
         "reserve",
-        *(entry for step in (1, 2, 3) for entry in (f"charge {step}", f"step {step}")),
+        "announce",
+        *(entry for step in (1, 2, 3) for entry in ("charge", f"step {step}")),
         "finish",
     ]
     assert release.card.ledger_head == "head"
+
+
+def test_unreadable_data_gives_the_reservation_back() -> None:
+    """If the rows do not fit, nothing was drawn and nothing is spent."""
+    diary = Diary()
+    with pytest.raises(DataError):
+        fit(tiny_frame().drop(columns="town"), tiny_plan(), account=diary)
+    assert diary.entries == ["reserve", "cancel"]
 
 
 def test_a_refused_plan_never_reads_the_data() -> None:

@@ -10,7 +10,8 @@ UnderstudyError
 ├── RecipeError          a recipe file does not describe a recipe
 ├── UnsupportedModel     a critic holds a layer whose private gradient is not defined
 ├── ReleaseError         a release folder is damaged, foreign, or unsafe to load
-├── CheckpointError      a checkpoint cannot be resumed
+├── CheckpointError      a checkpoint cannot be written or resumed
+├── Interrupted          a run was asked to stop, and stopped in order
 └── EvaluationError      a measure was asked of data it is not defined for
 
 Messages say what was wrong, the value that was seen, and what to do. The command line prints
@@ -24,6 +25,7 @@ __all__ = [
     "CheckpointError",
     "DataError",
     "EvaluationError",
+    "Interrupted",
     "LedgerError",
     "MissingDataset",
     "PlanError",
@@ -76,7 +78,11 @@ class ReleaseError(UnderstudyError):
 
 
 class CheckpointError(UnderstudyError):
-    """A checkpoint cannot be resumed."""
+    """A checkpoint cannot be written or resumed."""
+
+
+class Interrupted(UnderstudyError):  # noqa: N818 - reads as what it is
+    """A run was asked to stop, and stopped in order."""
 
 
 class EvaluationError(UnderstudyError):

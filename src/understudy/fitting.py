@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
+from understudy.checkpoint import Checkpoints, RunState, load_checkpoint, save_checkpoint
 from understudy.data import read
 from understudy.encode import encode
 from understudy.engine.clipping import PublicAdaptiveClip
@@ -15,18 +17,22 @@ from understudy.engine.mechanism import PrivateStep
 from understudy.engine.noise import SecureNoise, SeededNoise
 from understudy.engine.nonprivate import NonPrivateStep
 from understudy.engine.sampling import Rows
-from understudy.errors import PlanError
-from understudy.gan.trainer import GradientSource, Trainer
+from understudy.errors import CheckpointError, Interrupted, PlanError, UnderstudyError
+from understudy.gan.trainer import Trainer
 from understudy.recipes.parts import DeclaredLabels, NoisyLabelHistogram, PublicWarmStart, UniformLabels
 from understudy.release import Card, Release, packages_in_use
+from understudy.weights import weights_to_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from torch import Tensor
+
+    from understudy.account import Account
     from understudy.planning import Plan
     from understudy.schema import Schema
 
-__all__ = ["Account", "Progress", "fit"]
+__all__ = ["Progress", "fit"]
 
 INSECURE_SEED = "The noise came from a fixed seed, so anyone who knows the seed can remove it."
 NO_NOISE = "It was trained without noise, as a baseline."
@@ -42,20 +48,12 @@ class Progress:
     total: int
 
 
-class Account(Protocol):
-    """What is told before anything is spent; the ledger is one."""
+@dataclass(frozen=True)
+class _Published:
+    """What was released before training: drawn once, kept in the checkpoint, never drawn again."""
 
-    def reserve(self, plan: Plan) -> None:
-        """Set the whole plan aside; called before the first private row is read."""
-        ...
-
-    def charge(self, step: int) -> None:
-        """Count training step number `step`; called before it runs."""
-        ...
-
-    def finish(self) -> str | None:
-        """The run is over; returns the head of the record for the release card."""
-        ...
+    label_weights: tuple[float, ...] | None
+    divisor: float
 
 
 def fit(
@@ -64,6 +62,8 @@ def fit(
     *,
     public: object | None = None,
     account: Account | None = None,
+    checkpoints: Checkpoints | None = None,
+    stop: Callable[[], bool] | None = None,
     insecure_seed: int | None = None,
     told: Callable[[Progress], None] | None = None,
 ) -> Release:
@@ -73,7 +73,9 @@ def fit(
         data: a data frame, a pyarrow table, images, a path, or the name of a known data set.
         plan: what `understudy.plan` decided; it must have been made with a schema.
         public: declared public records of the same schema, for recipes with a warm start or adaptive bounds.
-        account: told before anything is spent; see `understudy.privacy.ledger`.
+        account: told before anything is spent, such as `LedgerAccount`.
+        checkpoints: where to write the state, and whether to go on from it.
+        stop: asked after each step; when it says yes, the run writes a checkpoint and raises `Interrupted`.
         insecure_seed: makes the run repeatable and the release NOT PRIVATE; for tests only.
         told: called after each step, for a progress bar.
 
@@ -81,37 +83,166 @@ def fit(
         PlanError: the plan has no schema, or the recipe needs public data that was not given.
         DataError: the records do not fit the schema.
         BudgetError: the account refuses the plan.
+        CheckpointError: the checkpoint is not one of this run.
+        Interrupted: the run was asked to stop.
     """
     if plan.schema is None:
         raise PlanError(
             "this plan was made without a schema, so it cannot be trained: pass a schema to plan()."
         )
     public_rows = _public_rows(public, plan)
-    if account is not None:
-        account.reserve(plan)
-    noise = SecureNoise() if insecure_seed is None else SeededNoise(insecure_seed)
-    rows = _read_rows(data, plan.schema)
-    label_weights = _label_weights(plan, plan.schema, rows, noise)
-    trainer = Trainer(plan.recipe, plan.schema, label_weights, insecure_seed)
-    if public_rows is not None and isinstance(plan.recipe.warm_start, PublicWarmStart):
-        _warm_start(trainer, plan, plan.recipe.warm_start, public_rows, noise, told)
-    source = _gradient_source(plan, noise, _divisor(plan, len(rows), noise))
-    for step in range(1, plan.training.steps + 1):
-        if account is not None:
-            account.charge(step)
-        trainer.advance(source, rows, public_rows)
-        if told is not None:
-            told(Progress(step, plan.training.steps))
-    head = account.finish() if account is not None else None
-    card = Card(
-        plan=plan,
-        label_weights=label_weights,
-        warnings=_warnings(plan, seeded=insecure_seed is not None),
-        public_source=None if public is None else str(public),
-        ledger_head=head,
-        packages=packages_in_use(),
-    )
-    return Release(card, trainer.released_weights())
+    run = _Run(plan, account, checkpoints, insecure_seed)
+    run.pay()
+    rows = run.read(data)
+    run.prepare(rows, public_rows, told)
+    run.train(rows, public_rows, stop, told)
+    return run.release(_public_source(public, public_rows))
+
+
+class _Run:
+    """One call of `fit`: pay, read, prepare, train, release, in this order."""
+
+    def __init__(
+        self, plan: Plan, account: Account | None, checkpoints: Checkpoints | None, seed: int | None
+    ) -> None:
+        assert plan.schema is not None
+        self._plan = plan
+        self._schema = plan.schema
+        self._account = account
+        self._checkpoints = checkpoints
+        self._seed = seed
+        self._noise: Noise = SecureNoise() if seed is None else SeededNoise(seed)
+        self._saved = self._load()
+
+    def _load(self) -> tuple[RunState, dict[str, Tensor]] | None:
+        if self._checkpoints is None or not self._checkpoints.resume:
+            return None
+        state, tensors = load_checkpoint(self._checkpoints.path)
+        if state.plan != self._plan:
+            raise CheckpointError(f"{self._checkpoints.path} belongs to a run with another plan.")
+        if (state.draws is None) != (self._seed is None):
+            raise CheckpointError(
+                "a seeded run cannot go on without its seed, nor a private one with a seed."
+            )
+        if self._seed is not None:
+            self._noise = SeededNoise(self._seed, state.draws or 0)
+        return state, tensors
+
+    def pay(self) -> None:
+        """Reserve the plan, or take up the entry of the interrupted run, before a row is read."""
+        self._taken = 0
+        if self._saved is not None:
+            self._taken = self._saved[0].step
+        if self._account is None:
+            return
+        if self._saved is None:
+            self._account.reserve(self._plan)
+        else:
+            assert self._checkpoints is not None
+            state = self._saved[0]
+            self._taken = self._account.resume(state.entry, state.step, self._checkpoints.every)
+
+    def read(self, data: object) -> Rows:
+        """The private rows; if they cannot be read, nothing was drawn and the reservation is given back."""
+        try:
+            return _read_rows(data, self._schema)
+        except UnderstudyError:
+            if self._account is not None and self._saved is None:
+                self._account.cancel()
+            raise
+
+    def prepare(self, rows: Rows, public: Rows | None, told: Callable[[Progress], None] | None) -> None:
+        """Publish what is needed before training and build the networks, or restore both."""
+        recipe = self._plan.recipe
+        if self._saved is not None:
+            state, tensors = self._saved
+            self._published = _Published(state.label_weights, state.divisor)
+            self._trainer = Trainer(recipe, self._schema, state.label_weights, self._seed)
+            self._trainer.restore(tensors)
+            self._source = self._gradients(state.bound)
+            return
+        if self._account is not None:
+            self._account.announce()
+        weights = _label_weights(self._plan, self._schema, rows, self._noise)
+        self._published = _Published(weights, _divisor(self._plan, len(rows), self._noise))
+        self._trainer = Trainer(recipe, self._schema, weights, self._seed)
+        if public is not None and isinstance(recipe.warm_start, PublicWarmStart):
+            _warm_start(self._trainer, self._plan, recipe.warm_start, public, self._noise, told)
+        self._source = self._gradients(None)
+        self._save()
+
+    def _gradients(self, bound: float | None) -> PrivateStep | NonPrivateStep:
+        recipe, divisor = self._plan.recipe, self._published.divisor
+        if not self._plan.private:
+            rate = self._plan.training.sampling_rate
+            return NonPrivateStep(rate, recipe.objective, self._noise, divisor)
+        return PrivateStep(
+            self._plan.training,
+            recipe.clipping,
+            recipe.objective,
+            self._noise,
+            divisor,
+            taken=self._taken,
+            bound=bound,
+        )
+
+    def train(
+        self,
+        rows: Rows,
+        public: Rows | None,
+        stop: Callable[[], bool] | None,
+        told: Callable[[Progress], None] | None,
+    ) -> None:
+        """Take every step that is left, each one charged before it is drawn."""
+        total = self._plan.training.steps
+        for step in range(self._taken + 1, total + 1):
+            if self._account is not None:
+                self._account.charge()
+            self._trainer.advance(self._source, rows, public)
+            if told is not None:
+                told(Progress(step, total))
+            if self._checkpoints is not None and step % self._checkpoints.every == 0:
+                self._save()
+            settled = self._account is None or self._account.settled
+            if step < total and settled and stop is not None and stop():
+                self._save()
+                raise Interrupted(
+                    f"stopped after {step:,} of {total:,} steps, as asked; go on with --resume."
+                )
+
+    def _save(self) -> None:
+        if self._checkpoints is None:
+            return
+        state = RunState(
+            plan=self._plan,
+            step=self._account_step(),
+            label_weights=self._published.label_weights,
+            divisor=self._published.divisor,
+            bound=self._source.bound if isinstance(self._source, PrivateStep) else None,
+            draws=self._noise.draws if isinstance(self._noise, SeededNoise) else None,
+            entry=self._account.entry if self._account is not None else None,
+        )
+        save_checkpoint(self._checkpoints.path, state, self._trainer.state())
+
+    def _account_step(self) -> int:
+        """The number of the last step that was drawn, counting those that a crash lost."""
+        return self._source.taken if self._plan.private else self._trainer.steps
+
+    def release(self, public_source: str | None) -> Release:
+        """Close the account and hand out the generator with its card."""
+        weights = self._trainer.released_weights()
+        head = None
+        if self._account is not None:
+            head = self._account.finish(hashlib.sha256(weights_to_bytes(weights)).hexdigest())
+        card = Card(
+            plan=self._plan,
+            label_weights=self._published.label_weights,
+            warnings=_warnings(self._plan, seeded=self._seed is not None),
+            public_source=public_source,
+            ledger_head=head,
+            packages=packages_in_use(),
+        )
+        return Release(card, weights)
 
 
 def _read_rows(data: object, schema: Schema) -> Rows:
@@ -131,6 +262,15 @@ def _public_rows(public: object | None, plan: Plan) -> Rows | None:
         )
     assert plan.schema is not None
     return None if public is None else _read_rows(public, plan.schema)
+
+
+def _public_source(public: object | None, rows: Rows | None) -> str | None:
+    """What the card says about public data: its name if it has one, and the hash of its encoded records."""
+    if public is None or rows is None:
+        return None
+    digest = hashlib.sha256(np.ascontiguousarray(np.asarray(rows.x)).tobytes()).hexdigest()
+    name = public if isinstance(public, str) else type(public).__name__
+    return f"{name}, {len(rows):,} records, sha256 {digest}"
 
 
 def _label_weights(plan: Plan, schema: Schema, rows: Rows, noise: Noise) -> tuple[float, ...] | None:
@@ -169,12 +309,6 @@ def _divisor(plan: Plan, count: int, noise: Noise) -> float:
     assert plan.row_release is not None
     noisy = count + plan.row_release.noise_multiplier * float(np.asarray(noise.normal((1,)))[0])
     return max(1.0, rate * noisy)
-
-
-def _gradient_source(plan: Plan, noise: Noise, divisor: float) -> GradientSource:
-    if not plan.private:
-        return NonPrivateStep(plan.training.sampling_rate, plan.recipe.objective, noise, divisor)
-    return PrivateStep(plan.training, plan.recipe.clipping, plan.recipe.objective, noise, divisor)
 
 
 def _warm_start(

@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from understudy.cli.console import err, print_json, progress_bar, warn_not_private
+from understudy.cli.console import complain, err, print_json, progress_bar, warn_not_private
+from understudy.cli.running import beside, choose_threads, open_account, stopping
 from understudy.privacy.budget import Adjacency
 
 if TYPE_CHECKING:
+    from understudy.checkpoint import Checkpoints
     from understudy.planning import Plan
+    from understudy.release import Release
     from understudy.schema import Schema
 
 __all__ = ["fit_command"]
@@ -38,6 +41,20 @@ def fit_command(
     adjacency: Annotated[
         Adjacency, typer.Option(help="Which data sets are neighbours.")
     ] = Adjacency.ADD_OR_REMOVE_ONE,
+    ledger: Annotated[
+        Path | None,
+        typer.Option(help="Ledger file to charge; see `understudy ledger`.", envvar="UNDERSTUDY_LEDGER"),
+    ] = None,
+    dataset: Annotated[
+        str | None, typer.Option(help="Name the data set is registered by in the ledger.")
+    ] = None,
+    checkpoint_every: Annotated[int, typer.Option(min=1, help="Steps between checkpoints.")] = 500,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on after an interruption; same options.")
+    ] = False,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="Threads; chosen by the networks if left out.")
+    ] = None,
     no_privacy: Annotated[
         bool, typer.Option("--no-privacy", help="Train a baseline that is NOT PRIVATE.")
     ] = False,
@@ -56,7 +73,7 @@ def fit_command(
 
         understudy fit patients.csv --schema patients.toml --rows 12000 --epsilon 3 --out release
     """
-    from understudy.cli.progress import fit_with_bar
+    from understudy.checkpoint import Checkpoints
     from understudy.errors import PlanError
     from understudy.planning import plan as make_plan
 
@@ -82,20 +99,59 @@ def fit_command(
         )
     if not as_json:
         err.print(str(made), highlight=False)
-    with progress_bar() as bar:
-        release = fit_with_bar(bar, data, made, public=public, insecure_seed=insecure_seed)
-    release.save(out)
+    working = Checkpoints(beside(out, "checkpoint"), checkpoint_every, resume)
+    choose_threads(made, threads)
+    release = _train(data, made, out, ledger, dataset, working, public=public, insecure_seed=insecure_seed)
+    _tell(release, out, as_json=as_json)
+
+
+def _train(
+    data: str,
+    plan: Plan,
+    out: Path,
+    ledger: Path | None,
+    dataset: str | None,
+    checkpoints: Checkpoints,
+    *,
+    public: str | None,
+    insecure_seed: int | None,
+) -> Release:
+    """Run in the open: on record, with checkpoints, a bar, and signals that stop it in order."""
+    from understudy.cli.progress import fit_with_bar
+    from understudy.errors import Interrupted
+
+    with (
+        stopping() as signals,
+        open_account(plan, out, ledger, dataset, checkpoints.every) as account,
+        progress_bar() as bar,
+    ):
+        try:
+            release = fit_with_bar(
+                bar,
+                data,
+                plan,
+                public=public,
+                account=account,
+                checkpoints=checkpoints,
+                stop=signals.asked,
+                insecure_seed=insecure_seed,
+            )
+        except Interrupted as notice:
+            bar.stop()
+            complain(str(notice))
+            raise typer.Exit(signals.exit_code) from notice
+        release.save(out)
+        checkpoints.path.unlink(missing_ok=True)
+        return release
+
+
+def _tell(release: Release, out: Path, *, as_json: bool) -> None:
     if not release.card.private:
         warn_not_private(release.card.warnings)
     if as_json:
         cost = release.card.plan.spent
-        print_json(
-            {
-                "release": str(out),
-                "private": release.card.private,
-                "epsilon": None if cost is None else cost.epsilon,
-            }
-        )
+        epsilon = None if cost is None else cost.epsilon
+        print_json({"release": str(out), "private": release.card.private, "epsilon": epsilon})
     else:
         err.print(f"released to {out}; look at it with: understudy inspect {out}")
 
@@ -113,12 +169,13 @@ def _saved_plan(path: Path) -> Plan:
 
 def _schema_and_rows(data: str, path: Path | None, rows: int | None) -> tuple[Schema, int | None]:
     """The schema, and the number of rows where it is public: declared, or a fact about a published data set."""
-    from understudy.data import known, known_names
+    from understudy.data import download_bar, known, known_names
     from understudy.errors import SchemaError
     from understudy.schema import load_schema
 
     if data in known_names():
-        dataset = known(data)
+        with download_bar() as progress:
+            dataset = known(data, progress=progress)
         return (dataset.schema if path is None else load_schema(path)), rows or len(dataset.train)
     if path is None:
         raise SchemaError(

@@ -106,17 +106,18 @@ class SeededNoise(_KeyStream):
 
     Args:
         seed: any integer. Two sources with one seed give the same draws in the same order.
+        draws: how many draws were made before (after a resume).
     """
 
     private: ClassVar[bool] = False
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, draws: int = 0) -> None:
         self._seed = seed
-        self._draws = 0
+        self.draws = draws
 
     def _key(self) -> bytes:
-        self._draws += 1
-        return hashlib.sha256(f"understudy:{self._seed}:{self._draws}".encode()).digest()
+        self.draws += 1
+        return hashlib.sha256(f"understudy:{self._seed}:{self.draws}".encode()).digest()
 
 
 class _Words:

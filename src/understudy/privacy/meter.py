@@ -29,12 +29,17 @@ class Meter:
         ledger: the open ledger.
         entry: the reservation, owned by this process. Drawing starts where its charged steps end.
         largest_group: an upper limit on the steps charged at once.
+        boundary: groups never cross a multiple of this number of steps (the interval of checkpoints), so that
+            the steps on record tell whether a checkpoint is the newest one.
     """
 
-    def __init__(self, ledger: Ledger, entry: Entry, *, largest_group: int = 1000) -> None:
+    def __init__(
+        self, ledger: Ledger, entry: Entry, *, largest_group: int = 1000, boundary: int | None = None
+    ) -> None:
         self._ledger = ledger
         self._entry = entry
         self._largest = largest_group
+        self._boundary = boundary
         self._group = 1
         self._charged_at = math.nan
         self.drawn = entry.steps_charged
@@ -48,6 +53,11 @@ class Meter:
     def left(self) -> int:
         """How many more steps may be drawn."""
         return self._entry.steps_planned - self.drawn
+
+    @property
+    def settled(self) -> bool:
+        """Whether every step on record was drawn; then a run can stop without wasting any."""
+        return self.drawn == self._entry.steps_charged
 
     def before_step(self) -> None:
         """Announce one step; returns when it is on record. Call it before the batch is drawn.
@@ -63,6 +73,8 @@ class Meter:
         start = time.perf_counter()
         planned = self._entry.steps_planned
         steps = min(self.drawn + self._group, max(planned, self.drawn + 1))
+        if self._boundary is not None:
+            steps = min(steps, (self.drawn // self._boundary + 1) * self._boundary)
         self._entry = self._ledger.progress(self._entry, steps)
         end = time.perf_counter()
         if math.isfinite(self._charged_at):

@@ -1,0 +1,101 @@
+"""What a long run needs around it: a ledger, a checkpoint, signals that stop it in order, and threads that fit."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from understudy.cli.console import err
+from understudy.recipes.parts import DenseCritic
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from understudy.account import LedgerAccount
+    from understudy.planning import Plan
+
+__all__ = ["Signals", "beside", "choose_threads", "open_account", "stopping"]
+
+OWN_DATASET = "this data set"
+
+
+def beside(release: Path, ending: str) -> Path:
+    """The working file of a release: in the same folder, with another ending."""
+    return release.parent / f"{release.name}.{ending}"
+
+
+@contextmanager
+def open_account(
+    plan: Plan, release: Path, ledger: Path | None, dataset: str | None, every: int
+) -> Iterator[LedgerAccount | None]:
+    """An account in the given ledger, or in a private one beside the release; None for a baseline."""
+    from understudy.account import LedgerAccount
+    from understudy.errors import PlanError
+    from understudy.privacy.ledger import Ledger
+
+    if plan.budget is None:
+        yield None
+        return
+    if (ledger is None) != (dataset is None):
+        raise PlanError(
+            "--ledger and --dataset go together: the file, and the name the data set is registered by."
+        )
+    path = beside(release, "ledger") if ledger is None else ledger
+    with Ledger(path, create=ledger is None) as book:
+        if ledger is None:
+            book.register(OWN_DATASET, plan.budget)
+            err.print(
+                f"no ledger was given: this run is recorded in {path}. Other runs on the same data add up; "
+                "register the data set with `understudy ledger register` to have that counted.",
+                highlight=False,
+            )
+        command = "understudy " + " ".join(sys.argv[1:])
+        yield LedgerAccount(book, dataset or OWN_DATASET, command=command, every=every)
+
+
+@dataclass
+class Signals:
+    """Which signal arrived, if any."""
+
+    received: list[int] = field(default_factory=list)
+
+    def asked(self) -> bool:
+        """Whether the run should stop."""
+        return bool(self.received)
+
+    @property
+    def exit_code(self) -> int:
+        """128 and the number of the signal, as shells expect."""
+        return 128 + self.received[0] if self.received else 1
+
+
+@contextmanager
+def stopping() -> Iterator[Signals]:
+    """Turn the first SIGINT or SIGTERM into a request to stop after the step; a second SIGINT stops at once."""
+    signals = Signals()
+
+    def note(number: int, _frame: object) -> None:
+        if signals.received and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        signals.received.append(number)
+
+    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield signals
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def choose_threads(plan: Plan, threads: int | None) -> None:
+    """Small dense networks are fastest on one thread; convolutions may use all that torch finds."""
+    import torch
+
+    if threads is not None:
+        torch.set_num_threads(threads)
+    elif isinstance(plan.recipe.critic, DenseCritic):
+        torch.set_num_threads(1)
