@@ -153,7 +153,8 @@ def _certified_epsilon(
             f"by RDP at δ = {delta:g}, although RDP is the looser bound. Nothing is certified; please "
             f"report these charges: {charges}."
         )
-    if second > 3 * epsilon + 10 and math.isfinite(second):
+    far = adjacency is Adjacency.ADD_OR_REMOVE_ONE and second > 3 * epsilon + 10
+    if far and math.isfinite(second):
         raise BudgetError(
             f"the two accountants are too far apart to be trusted: ε = {epsilon:.6g} by PLD, {second:.6g} by "
             f"RDP at δ = {delta:g}. Nothing is certified; use more noise, or report these charges: {charges}."
