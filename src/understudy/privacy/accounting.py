@@ -278,24 +278,28 @@ def _interval(charges: tuple[Charge, ...], error: float) -> float:
     """The width of the grid of privacy losses.
 
     The pessimistic rounding of T steps on a grid of width h adds up to about T·h²/2 (measured: 0.1 to 0.6
-    times T·h²), so the grid shrinks as 1/√T. It also stays below the standard deviation of one step's loss,
-    and fine enough that many steps' losses span more than a thousand points each: below that, the library
-    switches to a form whose cost explodes with T. Widths are powers of √2, for the cache.
+    times T·h²), so the grid shrinks as 1/√T. It also stays below the standard deviation s of one step's
+    loss, unless that is so small that rounding it up to √(s·h) does not matter; and fine enough that many
+    steps' losses span more than a thousand points each: below that, the library switches to a form whose
+    cost explodes with T. Widths are powers of √2, for the cache.
     """
     total = sum(_repetitions(charge) for charge in charges)
     interval = min(1e-3, math.sqrt(2 * max(error, 1e-6) / max(total, 1)))
     for charge in charges:
         mechanism = charge.mechanism
         if isinstance(mechanism, SubsampledGaussian):
-            interval = min(interval, _step_interval(mechanism))
+            interval = min(interval, _step_interval(mechanism, error))
     return max(2 ** (round(2 * math.log2(interval)) / 2), 1e-7)
 
 
-def _step_interval(mechanism: SubsampledGaussian) -> float:
+def _step_interval(mechanism: SubsampledGaussian, error: float) -> float:
     q, sigma = mechanism.sampling_rate, max(mechanism.noise_multiplier, 0.1)
     deviation = q * math.sqrt(math.expm1(1 / sigma**2))
+    negligible = error**2 / (16 * mechanism.steps * deviation)
     reach = math.log1p(q * math.expm1((0.5 + 9 * sigma) / sigma**2))
-    return min(deviation, reach / 1200) if mechanism.steps > 20_000 else deviation
+    if mechanism.steps > 20_000:
+        return min(deviation, reach / 1200)
+    return max(deviation, negligible)
 
 
 # ---------------------------------------------------------------- the second opinion

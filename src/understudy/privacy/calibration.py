@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["noise_for", "steps_for"]
 
-_LEAST_NOISE, _MOST_NOISE = 0.05, 1e5
+_LEAST_NOISE, _MOST_NOISE = 0.05, 1e4
 _MOST_STEPS = 2**36
 _PRECISION = 5e-4
 """How close to the budget (relative, in ε) a search must come before it stops."""
@@ -101,6 +101,8 @@ def _search(
 
     guess = _boundary(rough, start, budget.epsilon, limits, snap, 0.01)
     found = _boundary(coarse, guess or limits[1], budget.epsilon, limits, snap, _PRECISION)
+    if found is None and coarse(limits[1]) > 1.01 * budget.epsilon:
+        return None
     if found is None or not (1 - _WORTH_REFINING) * budget.epsilon <= certified(found) <= budget.epsilon:
         found = _boundary(certified, found or limits[1], budget.epsilon, limits, snap, _PRECISION)
     return found
