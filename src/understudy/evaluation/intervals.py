@@ -122,4 +122,6 @@ def wilson(successes: int, trials: int) -> Estimate:
     share = successes / trials
     centre = (share + Z95**2 / (2 * trials)) / (1 + Z95**2 / trials)
     half = Z95 / (1 + Z95**2 / trials) * math.sqrt(share * (1 - share) / trials + Z95**2 / (4 * trials**2))
-    return Estimate(share, max(0.0, centre - half), min(1.0, centre + half))
+    low = 0.0 if successes == 0 else max(0.0, centre - half)
+    high = 1.0 if successes == trials else min(1.0, centre + half)
+    return Estimate(share, low, high)

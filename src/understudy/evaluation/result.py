@@ -95,12 +95,21 @@ class Measure:
 
 @dataclass(frozen=True)
 class Marginal:
-    """One column's distribution in both data sets, for a chart; `real` is empty when it may not be shown."""
+    """One column's distribution in both data sets, for a chart.
+
+    Args:
+        column: its name.
+        labels: what each share belongs to.
+        real: shares of the real rows.
+        synthetic: shares of the synthetic rows.
+        ordered: whether the labels are bins of a number, in order.
+    """
 
     column: str
     labels: tuple[str, ...]
     real: tuple[float, ...]
     synthetic: tuple[float, ...]
+    ordered: bool = False
 
 
 @dataclass(frozen=True)

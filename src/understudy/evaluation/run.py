@@ -86,7 +86,7 @@ def evaluate(
     *,
     reference: Rows | None = None,
     rows: int | None = None,
-    seeds: Sequence[int] = (0, 1),
+    seeds: Sequence[int] = (0, 1, 2),
     learners: Sequence[Learner] | None = None,
     augment: bool = False,
     cache: Path | None = None,

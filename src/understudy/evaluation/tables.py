@@ -218,7 +218,8 @@ def marginals(synthetic: pd.DataFrame, test: pd.DataFrame, layout: Layout) -> tu
         of_real, of_drawn = _shares(real[:, j], size), _shares(drawn[:, j], size)
         keep = (np.arange(size) < size - 2) | (of_real + of_drawn > 0)
         labels = tuple(label for label, kept in zip(layout.labels(column), keep, strict=True) if kept)
-        found.append(Marginal(column, labels, tuple(of_real[keep].tolist()), tuple(of_drawn[keep].tolist())))
+        first, second = (tuple(side[keep].tolist()) for side in (of_real, of_drawn))
+        found.append(Marginal(column, labels, first, second, ordered=column in layout.numeric))
     return tuple(found)
 
 

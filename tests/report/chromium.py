@@ -1,0 +1,176 @@
+"""A few lines of the DevTools protocol over a pipe, so that tests can look at pages in a real browser."""
+
+from __future__ import annotations
+
+import base64
+import fcntl
+import itertools
+import json
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from types import TracebackType
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
+
+
+def executable() -> str | None:
+    """Where Chromium is, or None."""
+    return next((path for path in map(shutil.which, NAMES) if path), None)
+
+
+@dataclass(frozen=True)
+class Look:
+    """What a page looked like at one width."""
+
+    scroll_width: int
+    charts: int
+    empty_charts: int
+    images: int
+    broken_images: int
+    problems: tuple[str, ...]
+    text: str
+
+
+@dataclass
+class Browser:
+    """A headless Chromium that is closed with the `with` block."""
+
+    profile: Path
+    _numbers: Any = field(default_factory=lambda: itertools.count(1))
+    _events: list[dict[str, Any]] = field(default_factory=list)
+
+    def __enter__(self) -> Browser:
+        to_browser, self._write = os.pipe()
+        self._read, from_browser = os.pipe()
+        command = [
+            str(executable()),
+            "--headless=new",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-dev-shm-usage",
+            "--remote-debugging-pipe",
+            f"--user-data-dir={self.profile}",
+        ]
+
+        def wire() -> None:
+            # Chromium reads commands from descriptor 3 and answers on 4; first move ours out of the way.
+            source, sink = (fcntl.fcntl(number, fcntl.F_DUPFD, 100) for number in (to_browser, from_browser))
+            os.dup2(source, 3)
+            os.dup2(sink, 4)
+
+        self._process = subprocess.Popen(
+            command,
+            close_fds=False,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            preexec_fn=wire,  # noqa: PLW1509 - no threads are running here
+        )
+        os.close(to_browser)
+        os.close(from_browser)
+        self._buffer = b""
+        target = self._ask("Target.createTarget", url="about:blank")["targetId"]
+        attached = self._ask("Target.attachToTarget", targetId=target, flatten=True)
+        self._session: str | None = attached["sessionId"]
+        for domain in ("Page", "Runtime", "Log"):
+            self._ask(f"{domain}.enable")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._process.terminate()
+        self._process.wait(20)
+        os.close(self._write)
+        os.close(self._read)
+
+    _session: str | None = None
+
+    def look(self, page: Path, width: int, *, dark: bool = False, picture: Path | None = None) -> Look:
+        """Open the page at a width and report what is seen."""
+        self._events.clear()
+        self._ask(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=900,
+            deviceScaleFactor=1,
+            mobile=width < 600,
+        )
+        scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
+        self._ask("Emulation.setEmulatedMedia", features=scheme)
+        self._ask("Page.navigate", url=page.as_uri())
+        while not any(event["method"] == "Page.loadEventFired" for event in self._events):
+            self._events.append(self._receive())
+        seen = self._value(
+            """(() => ({
+              scroll: document.documentElement.scrollWidth,
+              charts: document.querySelectorAll('svg.chart').length,
+              empty: [...document.querySelectorAll('svg.chart')].filter(s => s.getBoundingClientRect().height < 20
+                || !s.querySelector('title').textContent).length,
+              images: document.images.length,
+              broken: [...document.images].filter(i => !i.naturalWidth || !i.alt).length,
+              height: document.documentElement.scrollHeight,
+              text: document.body.innerText}))()"""
+        )
+        if picture is not None:
+            self._picture(picture, width, seen["height"])
+        return Look(
+            seen["scroll"],
+            seen["charts"],
+            seen["empty"],
+            seen["images"],
+            seen["broken"],
+            self._problems(),
+            seen["text"],
+        )
+
+    def _problems(self) -> tuple[str, ...]:
+        found = []
+        for event in self._events:
+            if event["method"] == "Log.entryAdded" and event["params"]["entry"]["level"] in (
+                "error",
+                "warning",
+            ):
+                found.append(event["params"]["entry"]["text"])
+            if event["method"] in ("Runtime.exceptionThrown", "Runtime.consoleAPICalled"):
+                found.append(json.dumps(event["params"])[:200])
+        return tuple(found)
+
+    def _picture(self, path: Path, width: int, height: int) -> None:
+        clip = {"x": 0, "y": 0, "width": width, "height": height, "scale": 1}
+        shot = self._ask("Page.captureScreenshot", format="png", captureBeyondViewport=True, clip=clip)
+        path.write_bytes(base64.b64decode(shot["data"]))
+
+    def _value(self, expression: str) -> Any:
+        return self._ask("Runtime.evaluate", expression=expression, returnByValue=True)["result"]["value"]
+
+    def _ask(self, method: str, **params: Any) -> dict[str, Any]:
+        number = next(self._numbers)
+        message: dict[str, Any] = {"id": number, "method": method, "params": params}
+        if self._session is not None:
+            message["sessionId"] = self._session
+        os.write(self._write, json.dumps(message).encode() + b"\0")
+        while True:
+            answer = self._receive()
+            if answer.get("id") == number:
+                if "error" in answer:
+                    raise RuntimeError(f"{method}: {answer['error']}")
+                result: dict[str, Any] = answer["result"]
+                return result
+            if "method" in answer:
+                self._events.append(answer)
+
+    def _receive(self) -> dict[str, Any]:
+        while b"\0" not in self._buffer:
+            part = os.read(self._read, 1 << 16)
+            if not part:
+                raise RuntimeError("Chromium closed the pipe")
+            self._buffer += part
+        line, self._buffer = self._buffer.split(b"\0", 1)
+        message: dict[str, Any] = json.loads(line)
+        return message

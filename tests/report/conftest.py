@@ -1,0 +1,123 @@
+"""Evaluations and audits for the pages under test; releases come from the shared fixtures."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from understudy.evaluation import Better, Evaluation, Group, Measure
+from understudy.evaluation.result import Correlations, Marginal, Pictures
+from understudy.planning import plan
+from understudy.release import Release
+from understudy.schema import CodeSchema
+
+SECRET = 0.123456789
+"""The value of an internal measure, searched for in public pages."""
+
+
+class Outcome(enum.Enum):
+    """As the audit's."""
+
+    PASS = "PASS"
+    FAIL = "FAIL"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """As the audit's."""
+
+    outcome: Outcome = Outcome.PASS
+    says: str = "every reading agrees with the claim."
+
+
+@dataclass(frozen=True)
+class Reading:
+    """As the audit's."""
+
+    name: str = "noise"
+    outcome: Outcome = Outcome.PASS
+    value: float = 1.01
+    claimed: float = 1.0
+    says: str = "the noise is as wide as claimed."
+
+
+@dataclass(frozen=True)
+class FoundByAudit:
+    """As the audit's result."""
+
+    subject: str = "the running step"
+    claimed_epsilon: float = 2.0
+    delta: float = 1e-5
+    confidence: float = 0.95
+    canaries: int = 100
+    rounds: int = 10
+    lower_bound: float = 0.4
+    readings: tuple[Reading, ...] = (Reading(),)
+    verdict: Verdict = Verdict()
+
+
+@pytest.fixture
+def audit_result() -> FoundByAudit:
+    """An audit that passed."""
+    return FoundByAudit()
+
+
+@pytest.fixture
+def whole_evaluation() -> Evaluation:
+    """An evaluation with every kind of number and chart."""
+    learners = ("logistic regression", "MLP", "gradient boosting")
+    utility = [
+        Measure(
+            f"{learner}: {score}", value, Better.HIGHER, Group.UTILITY, value - 0.1, value + 0.1, 0.95, 0.3
+        )
+        for score in ("accuracy", "macro AuROC")
+        for learner, value in zip(learners, (0.7, 0.8, 0.6), strict=True)
+    ]
+    others = [
+        Measure(
+            "secret measure", SECRET, Better.LOWER, Group.FIDELITY, 0.1, 0.2, 0.05, 0.9, explanation="Secret."
+        ),
+        Measure("Wasserstein distance: age", 0.04, Better.LOWER, Group.FIDELITY, 0.03, 0.05, 0.01, 0.4),
+        Measure("validity", 1.0, Better.HIGHER, Group.FIDELITY, 0.99, 1.0, 1.0, 0.0, internal=False),
+        Measure("membership AuROC", 0.51, Better.LOWER, Group.CLOSENESS, 0.48, 0.54, 0.5, 1.0),
+    ]
+    pixels = tuple(tuple(int(v) for v in row) for row in np.random.default_rng(0).integers(0, 255, (4, 64)))
+    return Evaluation(
+        (*utility, *others),
+        1000,
+        500,
+        0,
+        marginals=(
+            Marginal(
+                "age",
+                tuple(f"{k} to {k + 1}" for k in range(20)),
+                (0.05,) * 20,
+                (0.02, 0.08) * 10,
+                ordered=True,
+            ),
+            Marginal(
+                "town",
+                tuple(f"a rather long town name {k}" for k in range(30)),
+                (1 / 30,) * 30,
+                (1 / 30,) * 30,
+            ),
+        ),
+        correlations=Correlations(("a", "b"), ((1.0, -0.5), (-0.5, 1.0)), ((1.0, 0.2), (0.2, 1.0))),
+        pictures=Pictures(8, 8, 1, pixels, pixels),
+        notes=("A note about the seeds.",),
+    )
+
+
+@pytest.fixture(scope="session")
+def code_release() -> Release:
+    """A private release of code vectors."""
+    from understudy.fitting import fit
+
+    schema = CodeSchema(tuple(f"{250 + k}.0" for k in range(12)))
+    rows = (np.random.default_rng(0).random((64, 12)) < 0.3).astype(int)
+    frame = pd.DataFrame(rows, columns=list(schema.codes))
+    return fit(frame, plan(schema, epsilon=2.0, delta=1e-3, rows=64, batch=8, steps=3))

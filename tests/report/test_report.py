@@ -1,0 +1,141 @@
+"""The report: what it says, what a public page leaves out, and that it needs nothing from outside."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from html.parser import HTMLParser
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from understudy.privacy.attacks import true_positive_rate
+from understudy.report import Format, make_report
+
+if TYPE_CHECKING:
+    from understudy.evaluation import Evaluation
+    from understudy.release import Release
+
+SECRETS = ("0.123456789", "0.123", "secret measure")
+
+
+class Outside(HTMLParser):
+    """Collects every reference to something outside the page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Scripts, and links or sources that are neither anchors nor data."""
+        if tag in ("script", "iframe", "object", "embed"):
+            self.found.append(tag)
+        for name, value in attrs:
+            inside = (value or "").startswith(("#", "data:"))
+            if (name in ("src", "href", "srcset", "action") and not inside) or name.startswith("on"):
+                self.found.append(f"{tag} {name}={value}")
+
+
+@pytest.mark.parametrize("kind", ["table_release", "image_release", "code_release"])
+@pytest.mark.parametrize("public", [False, True])
+def test_pages_are_self_contained(
+    kind: str, public: bool, whole_evaluation: Evaluation, audit_result: Any, request: pytest.FixtureRequest
+) -> None:
+    """No script, no network reference, no style from elsewhere, for every kind of release."""
+    release: Release = request.getfixturevalue(kind)
+    page = make_report(release, evaluation=whole_evaluation, audit=audit_result, public=public)
+    outside = Outside()
+    outside.feed(page)
+    assert outside.found == []
+    assert "@import" not in page
+    assert not re.search(r"url\((?!data:)", page)
+    assert page.count("<h1>") == 1
+
+
+def test_the_promise_says_what_the_accountant_says(table_release: Release) -> None:
+    """ε, δ and the attacker's power in the page are those of the charges."""
+    page = make_report(table_release)
+    card = table_release.card
+    assert card.plan.spent is not None
+    assert f"{card.plan.spent.epsilon:.4f}" in page
+    assert "0.001" in page
+    power = true_positive_rate(card.plan.charges, 0.01)
+    assert f"at most {100 * power:.1f} in 100" in page
+
+
+def test_public_pages_leave_out_internal_numbers(
+    table_release: Release, whole_evaluation: Evaluation, audit_result: Any
+) -> None:
+    """No internal value, chart of real rows or neighbour reaches a public page in any format."""
+    for form in Format:
+        page = make_report(
+            table_release, evaluation=whole_evaluation, audit=audit_result, public=True, format=form
+        )
+        assert not any(secret in page for secret in SECRETS), form
+        assert "validity" in page
+        assert "Internal, not for publication" not in page
+        assert "a rather long town name" not in page
+
+
+def test_internal_pages_carry_the_banner_and_the_numbers(
+    table_release: Release, whole_evaluation: Evaluation
+) -> None:
+    """Without --public the banner is there, and so is everything that was measured."""
+    for form in (Format.HTML, Format.MARKDOWN):
+        page = make_report(table_release, evaluation=whole_evaluation, format=form)
+        assert "Internal, not for publication" in page
+        assert "secret measure" in page
+    plain = json.loads(make_report(table_release, evaluation=whole_evaluation, format=Format.JSON))
+    assert plain["public"] is False
+    assert plain["evaluation"]["measures"][6]["value"] == pytest.approx(0.123456789)
+
+
+def test_a_release_without_guarantee_says_so_first(table_release: Release) -> None:
+    """A baseline is announced as not private, with its reason, and makes no promise."""
+    card = dataclasses.replace(table_release.card, warnings=("it was trained with a seed.",))
+    page = make_report(dataclasses.replace(table_release, card=card))
+    assert "NOT PRIVATE: it was trained with a seed." in page
+    assert "no privacy guarantee" in page
+    assert "differentially private</span>" not in page
+    assert "Attacker's power" not in page
+
+
+def test_hostile_names_stay_text(table_release: Release, whole_evaluation: Evaluation) -> None:
+    """Names from schemas, evaluations and audits cannot become markup."""
+    hostile = "<img src=x onerror=alert(1)>"
+    bad = dataclasses.replace(
+        whole_evaluation,
+        measures=(dataclasses.replace(whole_evaluation.measures[0], name=hostile, explanation=hostile),),
+        marginals=(
+            dataclasses.replace(whole_evaluation.marginals[1], column=hostile, labels=(hostile,) * 30),
+        ),
+        notes=(hostile,),
+    )
+    page = make_report(table_release, evaluation=bad)
+    assert hostile not in page
+    outside = Outside()
+    outside.feed(page)
+    assert outside.found == []
+    assert "<img src=x" not in make_report(table_release, evaluation=bad, format=Format.MARKDOWN)
+
+
+def test_sections_follow_what_is_there(
+    image_release: Release, code_release: Release, whole_evaluation: Evaluation, audit_result: Any
+) -> None:
+    """Pictures for images, code lists for codes, an audit section only with an audit."""
+    page = make_report(image_release, evaluation=whole_evaluation)
+    assert page.count("data:image/png") == 2
+    assert 'id="audit"' not in page
+    codes = make_report(code_release, audit=audit_result)
+    assert "codes of one synthetic person" in codes
+    assert 'id="audit"' in codes
+    assert "every reading agrees" in codes
+    assert 'id="utility"' not in codes
+
+
+def test_the_page_can_be_made_again(table_release: Release) -> None:
+    """The command names recipe, budget and rows, and the same release gives the same records."""
+    page = make_report(table_release, format=Format.JSON)
+    assert "--recipe dp-cgan --epsilon 2 --delta 0.001 --rows 64 --steps 3" in json.loads(page)["command"]
+    assert page == make_report(table_release, format=Format.JSON)
