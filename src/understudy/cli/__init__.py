@@ -7,7 +7,7 @@ import sys
 import typer
 
 from understudy._version import __version__
-from understudy.cli import console, fit, inspect, ledger, plan, recipes, sample, schema
+from understudy.cli import console, fit, inspect, ledger, plan, recipes, reproduce, sample, schema
 from understudy.errors import UnderstudyError
 
 __all__ = ["app", "main"]
@@ -41,6 +41,7 @@ app.command("inspect")(inspect.inspect_command)
 app.add_typer(recipes.app, name="recipes")
 app.add_typer(schema.app, name="schema")
 app.add_typer(ledger.app, name="ledger")
+app.add_typer(reproduce.app, name="reproduce")
 
 
 def main() -> None:

@@ -99,6 +99,8 @@ class Iterations:
         shared_before: what is right for noise σ·c_j in each group, which share one subsample.
         shared_after: the same after grouping.
         joint: what is right when the noise is σ times the joint sensitivity; grouping then changes nothing.
+
+    The last three are None where the search would take minutes.
     """
 
     dataset: str
@@ -106,9 +108,9 @@ class Iterations:
     printed_after: int
     bookkeeping_before: int
     bookkeeping_after: int
-    shared_before: int
-    shared_after: int
-    joint: int
+    shared_before: int | None
+    shared_after: int | None
+    joint: int | None
 
     def plain(self) -> dict[str, Any]:
         """The row as a dictionary for JSON."""
@@ -140,8 +142,10 @@ def _bookkept(fact: Grouping, groups: int) -> int:
     return 10 * math.ceil(charges / (DP_GAN_CRITIC_STEPS * groups) / 10)
 
 
-def _right(fact: Grouping, groups: int) -> int:
+def _right(fact: Grouping, groups: int) -> int | None:
     """The most iterations whose critic steps, with the multiplier σ/√k, fit the budget."""
+    if not fact.searched:
+        return None
     sigma = fact.noise_multiplier / math.sqrt(groups)
 
     def charges(steps: int) -> tuple[Charge, ...]:
