@@ -20,13 +20,13 @@ $(STAMP): pyproject.toml constraints.txt
 	touch $(STAMP)
 
 demo: $(STAMP)  ## plan, train, release, sample, evaluate, audit and report on data inside scikit-learn
-	$(BIN)/python examples/demo.py --out demo
+	OMP_NUM_THREADS=1 $(BIN)/python examples/demo.py --out demo
 
 test: $(STAMP)  ## run the tests
-	$(BIN)/python -m pytest -m "not slow" -n 2
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" -n 2
 
 test-slow: $(STAMP)  ## run the tests that take minutes
-	$(BIN)/python -m pytest -m slow
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow -n 2
 
 check: $(STAMP)  ## formatting, lint and types
 	$(BIN)/ruff format --check .

@@ -10,10 +10,14 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from rich.table import Table
+
 import understudy
 from understudy.cli.console import out, progress_bar
 from understudy.cli.progress import fit_with_bar
+from understudy.cli.running import choose_threads
 from understudy.data import known
+from understudy.evaluation import Group
 from understudy.sampling import sample_chunks
 from understudy.write import write_records
 
@@ -48,6 +52,7 @@ def run(name: str, settings: dict[str, Any], folder: Path) -> None:
         steps=settings["steps"],
     )
     out.print(str(plan), highlight=False)
+    choose_threads(plan, None)
     with progress_bar() as bar:
         release = fit_with_bar(bar, dataset.train, plan)
     release.save(folder / "release")
@@ -55,6 +60,25 @@ def run(name: str, settings: dict[str, Any], folder: Path) -> None:
     if "counts" in settings:
         counts = dict.fromkeys(dataset.schema.label_classes or (), settings["counts"])
     write_records(sample_chunks(release, 200, counts=counts, seed=1), folder / settings["file"])
+    evaluation = understudy.evaluate(release, dataset.test, reference=dataset.train, seeds=(0,))
+    (folder / "evaluation.json").write_text(evaluation.to_json(), encoding="utf-8")
+    out.print(summary(evaluation))
+
+
+def summary(evaluation: understudy.Evaluation) -> Table:
+    """The utility measures, each between what is trivial and what real data gives."""
+    table = Table(title="trained on synthetic, tested on real")
+    for heading in ("measure", "value", "interval", "real data", "trivial"):
+        table.add_column(heading, justify="left" if heading == "measure" else "right")
+    for measure in evaluation.of(Group.UTILITY):
+        table.add_row(
+            measure.name,
+            f"{measure.value:.3f}",
+            f"{measure.low:.3f} to {measure.high:.3f}",
+            "" if measure.ceiling is None else f"{measure.ceiling:.3f}",
+            "" if measure.floor is None else f"{measure.floor:.3f}",
+        )
+    return table
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import pytest
 
 import understudy
 
-VERBS = ("plan", "fit", "sample")
+VERBS = ("evaluate", "plan", "fit", "sample")
 
 
 def test_all_is_sorted_and_importable() -> None:

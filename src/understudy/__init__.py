@@ -17,6 +17,7 @@ from understudy._version import __version__
 
 if TYPE_CHECKING:
     from understudy.errors import UnderstudyError
+    from understudy.evaluation import Evaluation, evaluate
     from understudy.fitting import fit
     from understudy.planning import Plan, plan
     from understudy.privacy.budget import Adjacency, Budget
@@ -29,6 +30,7 @@ __all__ = [
     "Adjacency",
     "Budget",
     "CodeSchema",
+    "Evaluation",
     "ImageSchema",
     "Plan",
     "Recipe",
@@ -37,6 +39,7 @@ __all__ = [
     "TableSchema",
     "UnderstudyError",
     "__version__",
+    "evaluate",
     "fit",
     "plan",
     "sample",
@@ -46,6 +49,7 @@ _HOMES = {
     "Adjacency": "understudy.privacy.budget",
     "Budget": "understudy.privacy.budget",
     "CodeSchema": "understudy.schema",
+    "Evaluation": "understudy.evaluation",
     "ImageSchema": "understudy.schema",
     "Plan": "understudy.planning",
     "Recipe": "understudy.recipes",
@@ -53,6 +57,7 @@ _HOMES = {
     "Schema": "understudy.schema",
     "TableSchema": "understudy.schema",
     "UnderstudyError": "understudy.errors",
+    "evaluate": "understudy.evaluation",
     "fit": "understudy.fitting",
     "plan": "understudy.planning",
     "sample": "understudy.sampling",
