@@ -1,0 +1,151 @@
+"""`understudy evaluate`: how good a release is, and optionally numbers about it that may be published."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from understudy.cli.console import err, out, progress_bar, warn_not_private
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from understudy.data import Records
+    from understudy.evaluation import Evaluation
+    from understudy.privacy.budget import Budget
+    from understudy.privacy.mechanisms import Charge
+    from understudy.release import Release
+
+__all__ = ["evaluate_command", "evaluate_with_bar"]
+
+
+def evaluate_command(
+    release: Annotated[Path, typer.Argument(help="Folder of a release.")],
+    test: Annotated[
+        str, typer.Option(help="Real rows that training never saw: a file, or a name such as digits:test.")
+    ],
+    real: Annotated[
+        str | None, typer.Option(help="The real training rows: for ceilings and closeness. Internal.")
+    ] = None,
+    rows: Annotated[int | None, typer.Option(min=10, help="Synthetic rows to draw.")] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="Independent draws and trainings.")] = 3,
+    augment: Annotated[bool, typer.Option("--augment", help="Also train on real + synthetic rows.")] = False,
+    cache: Annotated[
+        Path | None, typer.Option(help="Private folder to keep the image classifier in.")
+    ] = None,
+    save: Annotated[
+        Path | None, typer.Option("--out", help="Write the evaluation here, for `report`.")
+    ] = None,
+    epsilon: Annotated[
+        float | None, typer.Option(help="Publish chosen numbers: spend this ε of the test rows' budget.")
+    ] = None,
+    delta: Annotated[float, typer.Option(help="The δ of that.")] = 1e-6,
+    ledger: Annotated[
+        Path | None, typer.Option(help="Ledger file to charge for that.", envvar="UNDERSTUDY_LEDGER")
+    ] = None,
+    dataset: Annotated[
+        str | None, typer.Option(help="Name of the test rows' data set in the ledger.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable output.")] = False,
+) -> None:
+    """Measure utility, fidelity and closeness of a release on real rows.
+
+    Every number that reads private rows is marked † and is internal. With --epsilon, accuracy, AuROC and marginal
+    errors are published with noise and charged; only these may appear in `understudy report --public`.
+
+    Examples:
+        understudy evaluate release --test patients-test.csv --real patients.csv --out evaluation.json
+
+        understudy evaluate release --test test.csv --epsilon 0.5 --ledger spending.ledger --dataset test-2024
+    """
+    from understudy.data import read
+    from understudy.errors import BudgetError
+    from understudy.privacy.budget import Budget
+    from understudy.release import Release
+
+    if epsilon is not None and (ledger is None or dataset is None):
+        raise BudgetError("--epsilon spends budget: say where it is charged with --ledger and --dataset.")
+    loaded = Release.load(release)
+    if not loaded.card.private:
+        warn_not_private(loaded.card.warnings)
+    schema = loaded.schema
+    if epsilon is not None and ledger is not None and dataset is not None:
+        budget = Budget(epsilon, delta)
+        found = _published(loaded, lambda: read(test, schema), budget, ledger, dataset)
+    else:
+        reference = None if real is None else read(real, schema)
+        found = evaluate_with_bar(
+            loaded, read(test, schema), reference, rows=rows, seeds=seeds, augment=augment, cache=cache
+        )
+    if save is not None:
+        save.write_text(found.to_json(), encoding="utf-8")
+        err.print(f"evaluation written to {save}; make a page of it with: understudy report {release}")
+    if as_json:
+        typer.echo(found.to_json())
+    else:
+        out.print(found.table())
+
+
+def evaluate_with_bar(
+    release: Release,
+    test: Records,
+    reference: Records | None,
+    *,
+    rows: int | None = None,
+    seeds: int = 3,
+    augment: bool = False,
+    cache: Path | None = None,
+) -> Evaluation:
+    """Call `evaluate` behind a progress bar."""
+    from understudy.evaluation import evaluate
+
+    with progress_bar() as bar:
+        task = bar.add_task("evaluating", total=100, note="")
+        return evaluate(
+            release,
+            test,
+            reference=reference,
+            rows=rows,
+            seeds=range(seeds),
+            augment=augment,
+            cache=cache,
+            progress=lambda what, share: bar.update(task, completed=round(100 * share), note=what),
+        )
+
+
+class _Later:
+    """Private rows that are read at the last moment, after the charge is on record."""
+
+    def __init__(self, read: Callable[[], Records]) -> None:
+        self._read = read
+
+    @property
+    def content(self) -> object:
+        return self._read().content
+
+
+def _published(
+    release: Release, read: Callable[[], Records], budget: Budget, ledger: Path, dataset: str
+) -> Evaluation:
+    """Publish the chosen measures: reserve, announce, draw, finish."""
+    from understudy.evaluation import Evaluation
+    from understudy.evaluation.released import evaluation_charge, publish_measures
+    from understudy.privacy.ledger import Ledger
+
+    with Ledger(ledger) as book:
+        opened = []
+
+        def reserve(charge: Charge) -> None:
+            entry = book.reserve(dataset, [charge], command="understudy " + " ".join(sys.argv[1:]))
+            opened.append(book.progress(entry, 0))
+
+        found = publish_measures(release, _Later(read), evaluation_charge(budget), reserve=reserve)  # type: ignore[arg-type]
+        book.finish(opened[0])
+    err.print(
+        f"charged {budget} to {dataset!r} in {ledger}; sensitivity of the counts {found.sensitivity:.3f}"
+    )
+    note = f"Published under {budget} by one Gaussian release of counts with sensitivity {found.sensitivity:.4f}."
+    return Evaluation(found.measures, synthetic_rows=20_000, test_rows=0, seed=0, notes=(note,))

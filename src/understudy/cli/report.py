@@ -1,0 +1,97 @@
+"""`understudy report`: one page about a release."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from understudy.cli.console import err
+
+if TYPE_CHECKING:
+    from understudy.evaluation import Evaluation
+    from understudy.release import Release
+
+__all__ = ["report_command"]
+
+FORMATS = {".html": "html", ".htm": "html", ".md": "markdown", ".json": "json"}
+
+
+def report_command(
+    release: Annotated[Path, typer.Argument(help="Folder of a release.")],
+    out: Annotated[Path, typer.Option(help="Where to: .html, .md or .json.")],
+    evaluation: Annotated[
+        list[Path] | None, typer.Option(help="File written by `understudy evaluate --out`; may be repeated.")
+    ] = None,
+    test: Annotated[str | None, typer.Option(help="Real test rows, to evaluate now.")] = None,
+    real: Annotated[
+        str | None, typer.Option(help="Real training rows, to evaluate now with ceilings.")
+    ] = None,
+    public: Annotated[
+        bool, typer.Option("--public", help="Print only numbers that may be published.")
+    ] = False,
+    form: Annotated[
+        str | None,
+        typer.Option("--format", help="html, markdown or json; by the name of the file if left out."),
+    ] = None,
+) -> None:
+    """Write a page about a release: what is promised, what it cost, what it makes, how good it is.
+
+    Without --public the page carries a banner "internal, not for publication".
+
+    Examples:
+        understudy report release --test patients-test.csv --real patients.csv --out report.html
+
+        understudy report release --evaluation published.json --public --out report.html
+    """
+    from understudy.errors import EvaluationError
+    from understudy.release import Release
+    from understudy.report import Format, make_report
+
+    name = form or FORMATS.get(out.suffix.lower())
+    if name not in {one.value for one in Format}:
+        raise typer.BadParameter(
+            f"{name or out.name!r}: choose html, markdown or json.", param_hint="--format"
+        )
+    if evaluation and test:
+        raise EvaluationError("give either --evaluation files or --test rows, not both.")
+    loaded = Release.load(release)
+    found = _read_all(evaluation) if evaluation else _measure(loaded, test, real)
+    text = make_report(loaded, evaluation=found, public=public, format=Format(name))
+    out.write_text(text, encoding="utf-8")
+    err.print(f"report written to {out}" + ("" if public else " (internal, not for publication)"))
+
+
+def _measure(release: Release, test: str | None, real: str | None) -> Evaluation | None:
+    if test is None:
+        return None
+    from understudy.cli.evaluate import evaluate_with_bar
+    from understudy.data import read
+
+    reference = None if real is None else read(real, release.schema)
+    return evaluate_with_bar(release, read(test, release.schema), reference)
+
+
+def _read_all(paths: list[Path]) -> Evaluation:
+    """One evaluation from several files, such as an internal one and a published one."""
+    from dataclasses import replace
+
+    from understudy.errors import EvaluationError
+    from understudy.evaluation import Evaluation
+
+    try:
+        parts = [Evaluation.from_json(path.read_text(encoding="utf-8")) for path in paths]
+    except (OSError, UnicodeDecodeError) as problem:
+        raise EvaluationError(f"an evaluation cannot be read: {problem}.") from problem
+    whole = parts[0]
+    for part in parts[1:]:
+        whole = replace(
+            whole,
+            measures=whole.measures + part.measures,
+            marginals=whole.marginals or part.marginals,
+            correlations=whole.correlations or part.correlations,
+            pictures=whole.pictures or part.pictures,
+            notes=whole.notes + part.notes,
+        )
+    return whole

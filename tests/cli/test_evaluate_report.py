@@ -1,0 +1,104 @@
+"""`evaluate` and `report` as a user meets them."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from tiny import tiny_frame
+from understudy.cli.evaluate import evaluate_command
+from understudy.cli.report import report_command
+from understudy.errors import BudgetError, EvaluationError
+from understudy.privacy.budget import Budget
+from understudy.privacy.ledger import Ledger
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from click.testing import Result
+
+    from understudy.release import Release
+
+app = typer.Typer()
+app.command("evaluate")(evaluate_command)
+app.command("report")(report_command)
+
+
+def run(*words: object) -> Result:
+    """The command in this process; errors for people come out as exceptions."""
+    return CliRunner().invoke(app, [str(word) for word in words], env={"COLUMNS": "200"})
+
+
+@pytest.fixture
+def folder(tmp_path: Path, table_release: Release) -> Path:
+    """A release with test and training rows beside it."""
+    table_release.save(tmp_path / "release")
+    tiny_frame(200, seed=1).to_csv(tmp_path / "test.csv", index=False)
+    tiny_frame(200, seed=2).to_csv(tmp_path / "train.csv", index=False)
+    return tmp_path
+
+
+def test_evaluate_then_report(folder: Path) -> None:
+    """An evaluation is printed, saved, and becomes an internal page with its numbers."""
+    saved = folder / "evaluation.json"
+    done = run(
+        "evaluate", folder / "release", "--test", folder / "test.csv", "--real", folder / "train.csv",
+        "--rows", 200, "--seeds", 1, "--out", saved,
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    assert "two-way marginal error †" in done.stdout
+    page = folder / "report.html"
+    assert run("report", folder / "release", "--evaluation", saved, "--out", page).exit_code == 0
+    text = page.read_text()
+    assert "Internal, not for publication" in text
+    assert "two-way marginal error" in text
+    public = folder / "public.md"
+    assert (
+        run("report", folder / "release", "--evaluation", saved, "--public", "--out", public).exit_code == 0
+    )
+    assert "two-way marginal error" not in public.read_text()
+    assert "validity" in public.read_text()
+
+
+def test_published_numbers_are_charged_and_shown_in_public(folder: Path) -> None:
+    """--epsilon charges the ledger, and only then may accuracy stand on a public page."""
+    book = folder / "spending.ledger"
+    with Ledger(book, create=True) as ledger:
+        ledger.register("test rows", Budget(0.8, 1e-6))
+    words = ["evaluate", folder / "release", "--test", folder / "test.csv", "--epsilon", 0.6]
+    words += ["--ledger", book, "--dataset", "test rows", "--json"]
+    done = run(*words)
+    assert done.exit_code == 0, done.output
+    measures = json.loads(done.stdout)["measures"]
+    assert [m["internal"] for m in measures] == [False] * 3
+    with Ledger(book) as ledger:
+        assert 0.55 < ledger.statement("test rows").spent.epsilon <= 0.6
+    again = run(*words)
+    assert isinstance(again.exception, BudgetError)
+    saved = folder / "published.json"
+    saved.write_text(done.stdout)
+    page = folder / "report.json"
+    assert run("report", folder / "release", "--evaluation", saved, "--public", "--out", page).exit_code == 0
+    assert len(json.loads(page.read_text())["evaluation"]["measures"]) == 3
+
+
+def test_wrong_usage_is_explained(folder: Path) -> None:
+    """Budget without ledger, unknown format, both sources, and a foreign file are refused with words."""
+    release, test = folder / "release", folder / "test.csv"
+    assert isinstance(run("evaluate", release, "--test", test, "--epsilon", 1).exception, BudgetError)
+    assert run("report", release, "--out", folder / "x.pdf").exit_code == 2
+    both = run("report", release, "--evaluation", test, "--test", test, "--out", folder / "x.md")
+    assert isinstance(both.exception, EvaluationError)
+    foreign = run("report", release, "--evaluation", test, "--out", folder / "x.md")
+    assert isinstance(foreign.exception, EvaluationError)
+
+
+def test_a_report_needs_no_evaluation(folder: Path) -> None:
+    """The page of a release alone says what is promised and what it cost."""
+    page = folder / "report.html"
+    assert run("report", folder / "release", "--public", "--out", page).exit_code == 0
+    assert "What is promised" in page.read_text()
