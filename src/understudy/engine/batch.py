@@ -46,7 +46,7 @@ class CriticBatch:
         """The index of each record's fake."""
         if self.partner is not None:
             return self.partner
-        return torch.arange(len(self.real), device=self.real.device) % max(len(self.fake), 1)
+        return torch.arange(self.real.shape[0], device=self.real.device) % max(self.fake.shape[0], 1)
 
     def interpolates(self) -> Tensor:
         """x̂ for each record."""

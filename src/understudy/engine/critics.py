@@ -39,9 +39,11 @@ from understudy.engine.conditioning import (
 from understudy.errors import UnsupportedModel
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from torch import Tensor
 
-__all__ = ["Critic", "condition", "one_hot"]
+__all__ = ["Critic", "condition", "condition_parts", "one_hot"]
 
 _UNCONDITIONAL = Unconditional()
 
@@ -50,11 +52,29 @@ def condition(conditioning: Conditioning, x: Tensor, labels: Tensor | None) -> T
     """What the body receives: `x` with its label attached, in the way that `conditioning` says."""
     if isinstance(conditioning, (Unconditional, Projection)):
         return x
+    return torch.cat(_pieces(conditioning, x, labels), dim=1)
+
+
+def condition_parts(conditioning: Conditioning, parts: Sequence[tuple[Tensor, Tensor | None]]) -> Tensor:
+    """As `condition` for several blocks of (x, labels) one below the other, with a single copy of each."""
+    if isinstance(conditioning, (Unconditional, Projection)):
+        return torch.cat([x for x, _ in parts]) if len(parts) > 1 else parts[0][0]
+    first = _pieces(conditioning, *parts[0])
+    width = sum(piece.shape[1] for piece in first)
+    joined = first[0].new_empty(sum(x.shape[0] for x, _ in parts), width, *first[0].shape[2:])
+    start = 0
+    for x, labels in parts:
+        torch.cat(_pieces(conditioning, x, labels), dim=1, out=joined[start : start + x.shape[0]])
+        start += x.shape[0]
+    return joined
+
+
+def _pieces(conditioning: OneHotFeatures | OneHotChannels, x: Tensor, labels: Tensor | None) -> list[Tensor]:
+    """The record and its label in the same shape but for the second axis, along which they are joined."""
     indicators = one_hot(_needed(labels, conditioning), conditioning.classes, x)
     if isinstance(conditioning, OneHotFeatures):
-        return torch.cat([x.flatten(1), indicators], dim=1)
-    planes = indicators[:, :, None, None].expand(-1, -1, x.shape[2], x.shape[3])
-    return torch.cat([x, planes], dim=1)
+        return [x.flatten(1), indicators]
+    return [x, indicators[:, :, None, None].expand(-1, -1, *x.shape[2:])]
 
 
 def one_hot(labels: Tensor, classes: int, like: Tensor) -> Tensor:

@@ -15,6 +15,7 @@ import torch
 from understudy.engine.batch import CriticBatch
 from understudy.engine.clipping import (
     GlobalClip,
+    JointClip,
     MicrobatchClip,
     PublicAdaptiveClip,
     QuantileAdaptiveClip,
@@ -117,22 +118,25 @@ class PrivateStep:
         )
         bins = math.ceil(unit_divisor) if isinstance(rule, MicrobatchClip) else None
         batch = draw_batch(
-            critic, self.objective, records, indices, fakes, self.noise, unit_divisor, microbatches=bins
+            critic,
+            self.objective,
+            records,
+            indices,
+            fakes,
+            self.noise,
+            unit_divisor,
+            paired=isinstance(rule, JointClip),
+            microbatches=bins,
         )
         total = clipped_sum(critic, self.objective, batch, rule)
         self._follow_quantile(total)
         return self._noisy_mean(total, unit_divisor)
 
     def _noisy_mean(self, total: ClippedSum, divisor: float) -> dict[str, Tensor]:
-        """(sum + σ · sensitivity · normal) / divisor, added in float64, with one draw for all parameters."""
+        """(sum + σ · sensitivity · normal) / divisor for every parameter, in the memory of the sum."""
         scale = self._gradient_multiplier * total.sensitivity
-        sizes = [gradient.numel() for gradient in total.gradients.values()]
-        draws = torch.split(self.noise.normal((sum(sizes),)).mul_(scale / divisor), sizes)
-        released = {}
-        for (name, gradient), draw in zip(total.gradients.items(), draws, strict=True):
-            noise = draw.reshape(gradient.shape).to(gradient.device)
-            released[name] = noise.add_(gradient, alpha=1.0 / divisor).to(gradient.dtype)
-        return released
+        self.noise.perturb(total.gradients.values(), scale, 1.0 / divisor)
+        return total.gradients
 
     def _rule_of_this_step(self, critic: nn.Module, fakes: Rows, public: Rows | None) -> ConcreteClip:
         if isinstance(self.clipping, QuantileAdaptiveClip):
@@ -165,18 +169,22 @@ def draw_batch(
     noise: Noise,
     divisor: float,
     *,
+    paired: bool = False,
     microbatches: int | None = None,
 ) -> CriticBatch:
-    """The rows at `indices`, each with a partner, a mixing coefficient and a microbatch of its own.
+    """The rows at `indices`, each with a partner, a mixing coefficient and a microbatch of its own if needed.
 
     All three are drawn for each record independently of the others: the presence of one record does not
     change what the others are paired with.
     """
     like = next(critic.parameters()).detach()
     real, real_labels = records.take(indices, like)
-    fake, fake_labels = fakes.take(torch.arange(len(fakes)), like)
+    fake, fake_labels = fakes.all(like)
     rows = len(indices)
-    mixing = noise.uniform((rows,)).to(like) if penalty_weight(objective) else None
+    mixing, partner = None, None
+    if paired or penalty_weight(objective):
+        mixing = noise.uniform((rows,)).to(like)
+        partner = noise.integers(max(len(fakes), 1), rows).to(like.device)
     bins = None if microbatches is None else noise.integers(microbatches, rows).to(like.device)
     return CriticBatch(
         real=real,
@@ -184,7 +192,7 @@ def draw_batch(
         fake=fake,
         fake_labels=fake_labels,
         mixing=mixing,
-        partner=noise.integers(max(len(fakes), 1), rows).to(like.device),
+        partner=partner,
         fake_weight=divisor / max(len(fakes), 1),
         microbatch=bins,
     )

@@ -21,7 +21,7 @@ import torch
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from torch import Tensor
 
@@ -30,7 +30,7 @@ __all__ = ["Noise", "SecureNoise", "SeededNoise"]
 _BLOCK = 32_768  # words handled at once: small enough for the cache, large enough to hide the calls
 _MANTISSA = (1 << 52) - 1
 _ONE = 1023 << 52  # the exponent bits of a float64 in [1, 2)
-_ZEROS = memoryview(bytes(8 * _BLOCK))
+_ZEROS = memoryview(bytes(8 * (_BLOCK + 1)))
 
 
 class Noise(Protocol):
@@ -53,6 +53,10 @@ class Noise(Protocol):
         """Independent integers, uniform on 0 … high − 1."""
         ...
 
+    def perturb(self, tensors: Iterable[Tensor], scale: float, factor: float) -> None:
+        """Replace every entry by (entry + scale · normal) · factor, computed in float64, in place."""
+        ...
+
 
 class _KeyStream:
     """The shared arithmetic: a key becomes words, words become numbers."""
@@ -64,32 +68,52 @@ class _KeyStream:
 
     def normal(self, shape: Sequence[int]) -> Tensor:
         """Independent standard normal numbers of the given shape."""
-        total = math.prod(shape)
-        out = torch.empty(total, dtype=torch.float64)
-        stream = _Words(self._key(), total + 1)
-        for start in range(0, total, stream.block):
-            _box_muller(stream.uniform(), out[start : start + stream.block])
+        out = torch.empty(math.prod(shape), dtype=torch.float64)
+        stream = _Stream(self._key(), out.shape[0])
+        for part in _pieces(out):
+            part.copy_(stream.normal(part.shape[0]))
         return out.reshape(tuple(shape))
 
     def uniform(self, shape: Sequence[int]) -> Tensor:
         """Independent numbers of the given shape, uniform on (0, 1)."""
-        total = math.prod(shape)
-        out = torch.empty(total, dtype=torch.float64)
-        stream = _Words(self._key(), total)
-        for start in range(0, total, stream.block):
-            part = out[start : start + stream.block]
-            part.copy_(stream.uniform()[: len(part)])
+        out = torch.empty(math.prod(shape), dtype=torch.float64)
+        stream = _Stream(self._key(), out.shape[0])
+        for part in _pieces(out):
+            part.copy_(stream.uniform(part.shape[0]))
         return out.reshape(tuple(shape))
 
     def integers(self, high: int, count: int) -> Tensor:
         """Independent integers, uniform on 0 … high − 1: words past the last full cycle are redrawn."""
-        stream = _Words(self._key(), count + 8)
+        stream = _Stream(self._key(), count + 8)
         limit = (1 << 62) - (1 << 62) % high
         kept = torch.empty(0, dtype=torch.int64)
         while len(kept) < count:
-            words = stream.words() & ((1 << 62) - 1)
+            words = stream.words(count - len(kept) + 8) & ((1 << 62) - 1)
             kept = torch.cat([kept, words[words < limit] % high])
         return kept[:count]
+
+    def perturb(self, tensors: Iterable[Tensor], scale: float, factor: float) -> None:
+        """Replace every entry by (entry + scale · normal) · factor, in place; all tensors share one key.
+
+        The arithmetic is in float64 and goes block by block, so no second copy of the tensors is made.
+        """
+        pieces = [piece for tensor in tensors for piece in _pieces(tensor.view(-1))]
+        stream = _Stream(self._key(), _BLOCK)
+        while pieces:
+            together, entries = [], 0  # small tensors share a block
+            while pieces and entries + pieces[0].shape[0] <= _BLOCK:
+                together.append(pieces.pop(0))
+                entries += together[-1].shape[0]
+            draws = stream.normal(entries, scale * factor)
+            start = 0
+            for piece in together:
+                stop = start + piece.shape[0]
+                piece.copy_(draws[start:stop].to(piece.device).add_(piece, alpha=factor))
+                start = stop
+
+
+def _pieces(flat: Tensor) -> list[Tensor]:
+    return [flat[start : start + _BLOCK] for start in range(0, flat.shape[0], _BLOCK)]
 
 
 class SecureNoise(_KeyStream):
@@ -120,36 +144,42 @@ class SeededNoise(_KeyStream):
         return hashlib.sha256(f"understudy:{self._seed}:{self.draws}".encode()).digest()
 
 
-class _Words:
-    """The key stream of AES-256-CTR under one key, in blocks that reuse one buffer.
+class _Stream:
+    """The key stream of AES-256-CTR under one key, as numbers, in blocks that reuse one buffer.
 
     Args:
         key: 32 bytes.
-        wanted: how many words will be asked for; fewer than a full block make the block smaller.
+        most: the largest block that will be asked for (never more than `_BLOCK`).
     """
 
-    def __init__(self, key: bytes, wanted: int = _BLOCK) -> None:
-        self.block = min(_BLOCK, max(2, wanted + wanted % 2))
+    def __init__(self, key: bytes, most: int) -> None:
         self._encryptor = Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
-        self._buffer = bytearray(8 * self.block + 15)
+        self._size = max(2, min(_BLOCK, most) + 1)
+        self._buffer = bytearray(8 * self._size + 15)
+        self._words = torch.frombuffer(self._buffer, dtype=torch.int64, count=self._size)
 
-    def words(self) -> Tensor:
-        """The next block as int64; valid until the next call."""
-        self._encryptor.update_into(_ZEROS[: 8 * self.block], self._buffer)
-        return torch.frombuffer(self._buffer, dtype=torch.int64, count=self.block)
+    def words(self, count: int) -> Tensor:
+        """The next words (at most a block) as int64; valid until the next call."""
+        count = min(count, self._size)
+        self._encryptor.update_into(_ZEROS[: 8 * count], self._buffer)
+        return self._words[:count]
 
-    def uniform(self) -> Tensor:
-        """The next block as float64 in (0, 1); valid until the next call."""
-        bits = self.words().bitwise_and_(_MANTISSA).bitwise_or_(_ONE)
-        return bits.view(torch.float64).sub_(1.0 - 2.0**-53)
+    def uniform(self, count: int) -> Tensor:
+        """The next numbers in (0, 1); valid until the next call."""
+        return self._one_to_two(count).sub_(1.0 - 2.0**-53)
 
+    def normal(self, count: int, scale: float = 1.0) -> Tensor:
+        """The next normal numbers times `scale`, by Box and Muller; valid until the next call."""
+        half = (count + 1) // 2
+        both = self._one_to_two(2 * half)
+        radius, angle = both[:half], both[half:]
+        radius.sub_(1.0 - 2.0**-53).log_().mul_(-2.0 * scale * scale).sqrt_()
+        angle.mul_(2.0 * math.pi)  # from 2π to 4π, a full turn as good as any other
+        sine = torch.sin(angle)
+        angle.cos_().mul_(radius)
+        radius.mul_(sine)
+        return both[:count]
 
-def _box_muller(uniform: Tensor, out: Tensor) -> None:
-    """Fill `out` (at most one block) with normal numbers; overwrites `uniform`."""
-    half = (len(out) + 1) // 2
-    radius = uniform[:half].log_().mul_(-2.0).sqrt_()
-    middle = len(uniform) // 2
-    angle = uniform[middle : middle + half].mul_(2.0 * math.pi)
-    out[:half] = torch.cos(angle).mul_(radius)
-    rest = len(out) - half
-    out[half:] = angle.sin_().mul_(radius)[:rest]
+    def _one_to_two(self, count: int) -> Tensor:
+        """Numbers in [1, 2): 52 random bits under the exponent of one."""
+        return self.words(count).bitwise_and_(_MANTISSA).bitwise_or_(_ONE).view(torch.float64)

@@ -39,6 +39,13 @@ class Rows:
     def __len__(self) -> int:
         return len(self.x)
 
+    def all(self, like: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Every row in the dtype and on the device of `like`, without a copy where none is needed."""
+        x = torch.as_tensor(self.x).to(dtype=like.dtype, device=like.device)
+        if self.labels is None:
+            return x, None
+        return x, torch.as_tensor(self.labels).to(dtype=torch.int64, device=like.device)
+
     def take(self, indices: Tensor, like: Tensor) -> tuple[Tensor, Tensor | None]:
         """The chosen rows in the dtype and on the device of `like`, and their labels as int64."""
         x = _take(self.x, indices).to(dtype=like.dtype, device=like.device)
@@ -49,7 +56,7 @@ class Rows:
 
 def _take(array: npt.NDArray[np.generic] | Tensor, indices: Tensor) -> Tensor:
     if isinstance(array, torch.Tensor):
-        return array[indices.to(array.device)]
+        return array.index_select(0, indices.to(array.device))
     return torch.from_numpy(np.ascontiguousarray(array[indices.numpy()]))
 
 

@@ -109,11 +109,11 @@ def clipped_sum(
     apart = isinstance(rule, SeparateClip)
     book = _book(chain, objective, batch, joint=isinstance(rule, JointClip), with_fakes=not apart)
     factors = _add_clipped(total, book, rule.partition(params), 1.0, batch.fake_weight, chunk)
-    if isinstance(rule, SeparateClip) and len(batch.fake):
+    if isinstance(rule, SeparateClip) and batch.fake.shape[0]:
         fakes = _fake_book(chain, objective, batch)
         _add_clipped(total, fakes, rule.fake_partition(params), batch.fake_weight, 0.0, chunk)
     within = torch.stack(list(factors.values())).amin(0) >= 1.0
-    return total, float(within.sum()) - 0.5 * len(within)
+    return total, float(within.sum()) - 0.5 * within.shape[0]
 
 
 def squared_norms(
@@ -125,7 +125,7 @@ def squared_norms(
     squares |= _plain_squares(book)
     for layer in _convolutions(book):
         if layer.weight_name is not None:
-            for start, stop in _chunks(book, None):
+            for start, stop in _chunks(book, [layer], None):
                 gradients = norms.conv_gradients(layer, book.pairs(layer, start, stop))
                 squares[layer.weight_name][start:stop] = norms.row_squares(gradients)
     return squares
@@ -133,7 +133,7 @@ def squared_norms(
 
 def _book(chain: Chain, objective: Objective, batch: CriticBatch, *, joint: bool, with_fakes: bool) -> Book:
     """Forward and backward of the records, with the fakes alongside (as partners, or free, or not at all)."""
-    records = len(batch.real)
+    records = batch.real.shape[0]
     book = Book.empty(records)
     fake, fake_labels = batch.fake, batch.fake_labels
     if joint:
@@ -143,11 +143,10 @@ def _book(chain: Chain, objective: Objective, batch: CriticBatch, *, joint: bool
     elif not with_fakes:
         fake, fake_labels = fake[:0], None if fake_labels is None else fake_labels[:0]
     with torch.enable_grad():
-        if records + len(fake):
-            x = torch.cat([batch.real, fake]) if len(fake) else batch.real
-            labels = _joined(batch.real_labels, fake_labels)
+        if records + fake.shape[0]:
+            parts = [(batch.real, batch.real_labels), (fake, fake_labels)]
             tape = Tape()
-            logits = chain.logits(x, labels, tape)
+            logits = chain.logits([part for part in parts if part[0].shape[0]], tape)
             loss = real_loss(objective, logits[:records]).sum() + fake_loss(objective, logits[records:]).sum()
             book.enter(tape, loss, 2 if joint else 1)
         if records and penalty_weight(objective):
@@ -159,18 +158,12 @@ def _book(chain: Chain, objective: Objective, batch: CriticBatch, *, joint: bool
 
 def _fake_book(chain: Chain, objective: Objective, batch: CriticBatch) -> Book:
     """Forward and backward of the fakes, each treated like a record."""
-    book = Book.empty(len(batch.fake))
+    book = Book.empty(batch.fake.shape[0])
     with torch.enable_grad():
         tape = Tape()
-        logits = chain.logits(batch.fake, batch.fake_labels, tape)
+        logits = chain.logits([(batch.fake, batch.fake_labels)], tape)
         book.enter(tape, fake_loss(objective, logits).sum(), 1)
     return book
-
-
-def _joined(first: Tensor | None, second: Tensor | None) -> Tensor | None:
-    if first is None or second is None:
-        return first if second is None else second
-    return torch.cat([first, second])
 
 
 def _convolutions(book: Book) -> list[ConvLayer]:
@@ -181,14 +174,16 @@ def _zero_squares(params: dict[str, Tensor], records: int) -> dict[str, Tensor]:
     return {name: torch.zeros(records, dtype=torch.float64, device=p.device) for name, p in params.items()}
 
 
-def _chunks(book: Book, chunk: int | None) -> list[tuple[int, int]]:
-    """Ranges of records whose whole gradients and patches fit in the cache together."""
+def _chunks(book: Book, whole: list[ConvLayer], chunk: int | None) -> list[tuple[int, int]]:
+    """Ranges of records whose whole gradients (of the layers in `whole`) and patches fit in the cache."""
     if not book.records:
         return []
-    each = 1
-    for layer in _convolutions(book):
-        columns = sum(d.shape[2] * d.shape[3] for _, d in book.pairs(layer, 0, 1))
-        each += layer.weight.element_size() * (layer.weight.numel() + 2 * columns * layer.weight[0].numel())
+    patches = max(
+        d.shape[2] * d.shape[3] * layer.weight[0].numel() * (4 if layer in whole else 8)
+        for layer in _convolutions(book)
+        for _, d in book.pairs(layer, 0, 1)
+    )
+    each = patches + 4 * sum(layer.weight.numel() for layer in whole)
     size = chunk or max(1, min(book.records, _CACHE_BYTES // each))
     return [(start, min(start + size, book.records)) for start in range(0, book.records, size)]
 
@@ -236,8 +231,12 @@ def _add_clipped(
         and book.records
         and norms.makes_whole_gradients(layer, book.pairs(layer, 0, 1))
     ]
+    if not _convolutions(book):
+        factors = partition.factors(squares)
+        _add_products(total, book, factors, record_weight, free_weight, [])
+        return factors
     factors = _zero_squares(total, book.records)
-    for start, stop in _chunks(book, chunk):
+    for start, stop in _chunks(book, whole, chunk):
         part = {name: square[start:stop] for name, square in squares.items()}
         gradients: dict[str, Tensor] = {}
         for layer in _convolutions(book):
@@ -251,31 +250,45 @@ def _add_clipped(
                 part[layer.weight_name] = norms.conv_gram_squares(layer, pairs)
         for name, factor in partition.factors(part).items():
             factors[name][start:stop] = factor
-            if name in gradients:
-                _add_rows(total[name], gradients[name], factor * record_weight)
-    for owner, blocks in book.layers.items():
-        for block in blocks:
-            _add_block(total, owner, block, book.records, factors, record_weight, free_weight, owner in whole)
-    for name, entries in book.rows.items():
-        for rows, shares in entries:
-            weights = _row_weights(factors[name], shares, len(rows), record_weight, free_weight)
-            _add_rows(total[name], rows, weights)
+        for layer in whole:
+            assert layer.weight_name is not None
+            weights = factors[layer.weight_name][start:stop] * record_weight
+            total[layer.weight_name] += layer.as_weight(_weighted(gradients[layer.weight_name], weights))
+    _add_products(total, book, factors, record_weight, free_weight, whole)
     return factors
 
 
-def _add_rows(total: Tensor, rows: Tensor, weights: Tensor) -> None:
-    """Add Σ weight·row; a weight of zero removes the row even if it is not finite."""
+def _add_products(
+    total: dict[str, Tensor],
+    book: Book,
+    factors: dict[str, Tensor],
+    record_weight: float,
+    free_weight: float,
+    whole: list[ConvLayer],
+) -> None:
+    """Add the weighted sums of all blocks; of the layers in `whole` the records are in already."""
+    for layer, blocks in book.layers.items():
+        for block in blocks:
+            _add_block(total, layer, block, book.records, factors, record_weight, free_weight, layer in whole)
+    for name, entries in book.rows.items():
+        for rows, shares in entries:
+            weights = _row_weights(factors[name], shares, rows.shape[0], record_weight, free_weight)
+            total[name] += _weighted(rows, weights)
+
+
+def _weighted(rows: Tensor, weights: Tensor) -> Tensor:
+    """Σ weight·row; a weight of zero removes the row even if it is not finite."""
     flat = rows.flatten(1)
     weights = weights.to(flat.dtype)
     if bool((weights == 0).any()):
         flat = flat.masked_fill((weights == 0)[:, None], 0.0)
-    total += (weights @ flat).reshape(total.shape)
+    return (weights @ flat).reshape(rows.shape[1:])
 
 
 def _row_weights(factor: Tensor, shares: int, rows: int, record_weight: float, free_weight: float) -> Tensor:
     """The factor of each row of a block: those of the records, as often as they occur, then the free ones."""
     parts = [factor * record_weight] * shares
-    free = rows - shares * len(factor)
+    free = rows - shares * factor.shape[0]
     return torch.cat([*parts, factor.new_full((free,), free_weight)]) if free or shares > 1 else parts[0]
 
 
@@ -292,18 +305,18 @@ def _add_block(
     """Add the weighted sum of one block's gradients to the layer's weight and bias."""
     if layer.bias_name is not None and block.forward:
         weights = _row_weights(
-            factors[layer.bias_name], block.shares, len(block.d), record_weight, free_weight
+            factors[layer.bias_name], block.shares, block.d.shape[0], record_weight, free_weight
         )
-        _, d = _scaled(block.d, block.d, weights)
-        total[layer.bias_name] += d.flatten(2).sum((0, 2)) if d.dim() > 2 else d.sum(0)
+        rows = block.d.flatten(2).sum(2) if block.d.dim() > 2 else block.d
+        total[layer.bias_name] += _weighted(rows, weights)
     if layer.weight_name is None:
         return
     a, d = block.a, block.d
-    weights = _row_weights(factors[layer.weight_name], block.shares, len(d), record_weight, free_weight)
+    weights = _row_weights(factors[layer.weight_name], block.shares, d.shape[0], record_weight, free_weight)
     if only_free:
         done = block.shares * records
         a, d, weights = a[done:], d[done:], weights[done:]
-    if not len(d):
+    if not d.shape[0]:
         return
     a, d = _scaled(a, d, weights)
     if isinstance(layer, ConvLayer):

@@ -71,7 +71,7 @@ class Tape:
     def copy_for_rows(self, name: str, parameter: Tensor, rows: int) -> Tensor:
         """One copy of a small parameter for each row (no memory is used for the copies)."""
         for known in self.row_parameters:
-            if known.name == name and len(known.copies) == rows:
+            if known.name == name and known.copies.shape[0] == rows:
                 return known.copies
         copies = parameter.expand(rows, *parameter.shape).requires_grad_()
         self.row_parameters.append(RowParameter(name, copies))
@@ -86,8 +86,8 @@ class Layer(Protocol):
         """Whether the second derivative is zero: the penalty does not reach back through the values."""
         ...
 
-    def forward(self, x: Tensor, tape: Tape) -> Tensor:
-        """The output for input x."""
+    def forward(self, x: Tensor, tape: Tape | None) -> Tensor:
+        """The output for input x; without a tape nothing is noted."""
         ...
 
     def transpose(self, x: Tensor, u: Tensor, tape: Tape) -> Tensor:
@@ -102,7 +102,7 @@ class WeightedLayer(Protocol):
     bias_name: str | None
     weight: Tensor
 
-    def forward(self, x: Tensor, tape: Tape) -> Tensor:
+    def forward(self, x: Tensor, tape: Tape | None) -> Tensor:
         """As in `Layer`."""
         ...
 
@@ -117,9 +117,10 @@ class LinearLayer:
         self.bias = bias
         self.weight_name, self.bias_name = names
 
-    def forward(self, x: Tensor, tape: Tape) -> Tensor:
+    def forward(self, x: Tensor, tape: Tape | None) -> Tensor:
         """As in `Layer`."""
-        return tape.forward(self, x, functional.linear(x, self.weight, self.bias))
+        z = functional.linear(x, self.weight, self.bias)
+        return z if tape is None else tape.forward(self, x, z)
 
     def transpose(self, x: Tensor, u: Tensor, tape: Tape) -> Tensor:  # noqa: ARG002 - linear
         """As in `Layer`."""
@@ -139,10 +140,10 @@ class ConvLayer:
         assert not isinstance(module.padding, str)
         self.padding = module.padding
 
-    def forward(self, x: Tensor, tape: Tape) -> Tensor:
+    def forward(self, x: Tensor, tape: Tape | None) -> Tensor:
         """As in `Layer`."""
         z = functional.conv2d(x, self.weight, self.bias, self.stride, self.padding)
-        return tape.forward(self, x, z)
+        return z if tape is None else tape.forward(self, x, z)
 
     def transpose(self, x: Tensor, u: Tensor, tape: Tape) -> Tensor:
         """As in `Layer`."""
@@ -155,9 +156,26 @@ class ConvLayer:
         return tape.transposed(self, u, v)
 
     def patches(self, a: Tensor) -> Tensor:
-        """The inputs of each output position: (rows, in-channels · kernel, positions)."""
-        kernel = (self.weight.shape[2], self.weight.shape[3])
-        return functional.unfold(a, kernel, padding=self.padding, stride=self.stride)
+        """The inputs of each output position: (rows, positions, kernel height · kernel width · in-channels).
+
+        Channels come last, so that a row of the kernel is one run of memory and the copy is fast.
+        """
+        (high, wide), (down, right) = self.padding, self.stride
+        height, width = self.weight.shape[2:]
+        last = functional.pad(a.permute(0, 2, 3, 1), (0, 0, wide, wide, high, high)).contiguous()
+        rows, tall, broad, channels = last.shape
+        steps = ((tall - height) // down + 1, (broad - width) // right + 1)
+        line = broad * channels
+        view = last.as_strided(
+            (rows, *steps, height, width * channels),
+            (tall * line, down * line, right * channels, line, 1),
+        )
+        return view.reshape(rows, steps[0] * steps[1], -1)
+
+    def as_weight(self, flat: Tensor) -> Tensor:
+        """A gradient in the order of `patches`, (out-channels, kernel · in-channels), shaped as the weight."""
+        out, channels, height, width = self.weight.shape
+        return flat.reshape(out, height, width, channels).permute(0, 3, 1, 2)
 
     def weight_gradient(self, a: Tensor, d: Tensor) -> Tensor:
         """Σ over rows of the weight's gradient, by the library's own kernel."""
@@ -178,7 +196,7 @@ class PointwiseLayer:
             setattr(self.module, "inplace", False)  # noqa: B010 - the input is needed later
         self.piecewise_linear = isinstance(module, (nn.ReLU, nn.LeakyReLU, nn.Identity))
 
-    def forward(self, x: Tensor, tape: Tape) -> Tensor:  # noqa: ARG002 - no weight
+    def forward(self, x: Tensor, tape: Tape | None) -> Tensor:  # noqa: ARG002 - no weight
         """As in `Layer`."""
         y: Tensor = self.module(x)
         return y
@@ -187,11 +205,13 @@ class PointwiseLayer:
         """As in `Layer`."""
         if isinstance(self.module, nn.Identity):
             return u
+        v: Tensor
         if isinstance(self.module, nn.ReLU):
-            return u * (x.detach() > 0)
+            v = torch.ops.aten.threshold_backward(u, x.detach(), 0.0)
+            return v
         if isinstance(self.module, nn.LeakyReLU):
-            slope = self.module.negative_slope
-            return torch.where(x.detach() > 0, u, u * slope)
+            v = torch.ops.aten.leaky_relu_backward(u, x.detach(), self.module.negative_slope, False)
+            return v
         at = x if x.requires_grad else x.detach().requires_grad_()
         (slopes,) = torch.autograd.grad(self.module(at).sum(), at, create_graph=True)
         return u * slopes
@@ -202,7 +222,7 @@ class FlattenLayer:
 
     piecewise_linear = True
 
-    def forward(self, x: Tensor, tape: Tape) -> Tensor:  # noqa: ARG002 - no weight
+    def forward(self, x: Tensor, tape: Tape | None) -> Tensor:  # noqa: ARG002 - no weight
         """As in `Layer`."""
         return x.flatten(1)
 
@@ -219,7 +239,7 @@ class PoolLayer:
     def __init__(self, module: nn.AvgPool2d) -> None:
         self.module = module
 
-    def forward(self, x: Tensor, tape: Tape) -> Tensor:  # noqa: ARG002 - no weight
+    def forward(self, x: Tensor, tape: Tape | None) -> Tensor:  # noqa: ARG002 - no weight
         """As in `Layer`."""
         y: Tensor = self.module(x)
         return y
@@ -256,21 +276,21 @@ class NormLayer:
         scale = (centred.square().mean(-1, keepdim=True) + self.eps).rsqrt()
         return centred * scale, scale
 
-    def _copies(self, which: int, like: Tensor, tape: Tape) -> Tensor | None:
+    def _copies(self, which: int, like: Tensor, tape: Tape | None) -> Tensor | None:
         """The scale (0) or shift (1), one copy per row, shaped to multiply `like`."""
         parameter = (self.scale, self.shift)[which]
         name = self.names[which]
         if parameter is None:
             return None
-        rows = len(like)
+        rows = like.shape[0]
         copies = parameter.expand(rows, *parameter.shape)
-        if name is not None:
+        if name is not None and tape is not None:
             copies = tape.copy_for_rows(name, parameter, rows)
         if self.groups is not None:
             return copies.reshape(rows, -1, *[1] * (like.dim() - 2))
         return copies.reshape(rows, *[1] * (like.dim() - 1 - self.axes), *parameter.shape)
 
-    def forward(self, x: Tensor, tape: Tape) -> Tensor:
+    def forward(self, x: Tensor, tape: Tape | None) -> Tensor:
         """As in `Layer`."""
         y = self._standard(x)[0].reshape(x.shape)
         scale, shift = self._copies(0, y, tape), self._copies(1, y, tape)

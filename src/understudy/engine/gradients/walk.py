@@ -9,10 +9,12 @@ import torch
 from torch import nn
 
 from understudy.engine.conditioning import OneHotChannels, OneHotFeatures, Projection
-from understudy.engine.critics import Critic, condition, one_hot
+from understudy.engine.critics import Critic, condition_parts, one_hot
 from understudy.engine.gradients.layers import LinearLayer, Tape, layer_for
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from torch import Tensor
 
     from understudy.engine.conditioning import Conditioning
@@ -42,37 +44,41 @@ class Chain:
         """Whether the input gradient depends on the values only through masks."""
         return all(layer.piecewise_linear for layer in self.layers)
 
-    def logits(self, x: Tensor, labels: Tensor | None, tape: Tape) -> Tensor:
-        """One logit per row, with every use of a weight noted on the tape."""
-        return self._output(self._values(x, labels, tape)[-1], labels, tape)
+    def logits(self, parts: Sequence[tuple[Tensor, Tensor | None]], tape: Tape) -> Tensor:
+        """One logit per row of all blocks (x, labels), with every use of a weight noted on the tape."""
+        h = self._values(condition_parts(self.conditioning, parts), tape)[-1]
+        known = [labels for _, labels in parts if labels is not None]
+        return self._output(h, torch.cat(known) if known else None, tape)
 
     def input_gradients(self, x: Tensor, labels: Tensor | None, tape: Tape) -> Tensor:
         """∂ logit / ∂ x for each row, written as explicit operations; each weight is noted in both uses."""
+        start = condition_parts(self.conditioning, [(x, labels)])
         if self.piecewise_linear:
             with torch.no_grad():
-                values = self._values(x, labels, Tape())
+                values = self._values(start, None)
         else:
-            values = self._values(x, labels, tape)
+            values = self._values(start, tape)
         u = self._output_gradient(values[-1], labels, tape)
         for layer, value in zip(reversed(self.layers), reversed(values[:-1]), strict=True):
             u = layer.transpose(value, u, tape)
         return self._record_part(u, x)
 
-    def _values(self, x: Tensor, labels: Tensor | None, tape: Tape) -> list[Tensor]:
-        values = [condition(self.conditioning, x, labels)]
+    def _values(self, start: Tensor, tape: Tape | None) -> list[Tensor]:
+        """The input of each layer, and the last output; nothing is noted without a tape."""
+        values = [start]
         for layer in self.layers:
             values.append(layer.forward(values[-1], tape))
         return values
 
     def _output(self, h: Tensor, labels: Tensor | None, tape: Tape) -> Tensor:
         if self.head is None or self.embedding is None:
-            return h.reshape(len(h))
+            return h.reshape(h.shape[0])
         scores = self.embedding.forward(h, tape)
         return self.head.forward(h, tape).squeeze(1) + (scores * self._one_hot(labels, h)).sum(1)
 
     def _output_gradient(self, h: Tensor, labels: Tensor | None, tape: Tape) -> Tensor:
         """∂ logit / ∂ h."""
-        ones = torch.ones(len(h), 1, dtype=h.dtype, device=h.device)
+        ones = torch.ones(h.shape[0], 1, dtype=h.dtype, device=h.device)
         if self.head is None or self.embedding is None:
             return ones.reshape(h.shape)
         own = self.embedding.transpose(h, self._one_hot(labels, h), tape)
