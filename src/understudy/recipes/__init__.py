@@ -18,8 +18,13 @@ RECIPES: dict[str, Recipe] = {
         papers.DP_CGAN,
         papers.DP_CGAN_BASIC,
         papers.DP_CGAN_TF2,
+        papers.DP_CGAN_TF2_MICROBATCH,
+        papers.DP_CGAN_TF2_LEAKY,
+        papers.DP_CGAN_THYROID,
         papers.DP_GAN_BASIC,
+        papers.DP_GAN,
         papers.PPGAN,
+        papers.PPGAN_SGD,
         papers.SMALL_IMAGES,
     )
 }

@@ -8,8 +8,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from understudy.engine.clipping import GlobalClip, JointClip, SeparateClip
+from understudy.engine.clipping import (
+    Clipping,
+    GlobalClip,
+    JointClip,
+    MicrobatchClip,
+    PublicAdaptiveClip,
+    SeparateClip,
+    WeightsBiasesClip,
+    cluster,
+)
 from understudy.engine.objectives import Minimax, Wasserstein, WassersteinPenalty
+from understudy.errors import RecipeError
 from understudy.recipes.parts import (
     Activation,
     Adam,
@@ -20,12 +30,29 @@ from understudy.recipes.parts import (
     FixedCriticSteps,
     Latent,
     LatentLaw,
+    NoWarmStart,
+    PublicWarmStart,
     RmsProp,
     Sgd,
 )
 from understudy.recipes.recipe import Recipe
 
-__all__ = ["DP_CGAN", "DP_CGAN_BASIC", "DP_CGAN_TF2", "DP_GAN_BASIC", "PPGAN", "SMALL_IMAGES"]
+__all__ = [
+    "DP_CGAN",
+    "DP_CGAN_BASIC",
+    "DP_CGAN_TF2",
+    "DP_CGAN_TF2_LEAKY",
+    "DP_CGAN_TF2_MICROBATCH",
+    "DP_CGAN_THYROID",
+    "DP_GAN",
+    "DP_GAN_BASIC",
+    "PPGAN",
+    "PPGAN_SGD",
+    "SMALL_IMAGES",
+    "dp_cgan_tf2",
+    "dp_gan",
+    "small_images",
+]
 
 DP_CGAN = Recipe(
     name="dp-cgan",
@@ -47,15 +74,51 @@ DP_CGAN_BASIC = replace(
     clipping=JointClip(bound=1.1),
 )
 
-DP_CGAN_TF2 = replace(
-    DP_CGAN,
-    name="dp-cgan-tf2",
-    summary="dp-cgan with one clipped gradient per record and LeakyReLU",
-    source="Carvalho: DP-CGAN in TensorFlow 2 and the thyroid study, 2019",
-    latent=Latent(100, LatentLaw.NORMAL),
-    generator=DenseGenerator(activation=Activation.LEAKY_RELU),
-    critic=DenseCritic(activation=Activation.LEAKY_RELU),
-    clipping=GlobalClip(bound=1.1),
+
+def dp_cgan_tf2(microbatches: int = 600, *, leaky: bool = False, batch: int = 600) -> Recipe:
+    """The system of the dp-cgan-tf2 report for one row of its Table 1.
+
+    Args:
+        microbatches: m, how many clipped gradients a batch gives. m = B clips every record on its own; m < B clips
+            means of B/m records, whose sensitivity is 2C, so that the noise doubles for the same ε.
+        leaky: LeakyReLU of slope 0.2 instead of ReLU.
+        batch: B.
+
+    Raises:
+        RecipeError: the microbatches do not divide the batch.
+    """
+    if microbatches < 1 or batch % microbatches:
+        raise RecipeError(f"{microbatches} microbatches do not divide a batch of {batch}: choose a divisor.")
+    size = batch // microbatches
+    clipping: Clipping = SeparateClip(1.1, 1.1) if size == 1 else MicrobatchClip(1.1, size)
+    activation = Activation.LEAKY_RELU if leaky else Activation.RELU
+    own = ("-leaky" if leaky else "") + ("" if size == 1 else f"-m{microbatches}")
+    clipped = "one clipped gradient per record" if size == 1 else f"{microbatches} clipped mean(s) per batch"
+    return replace(
+        DP_CGAN,
+        name=f"dp-cgan-tf2{own}",
+        summary=f"dp-cgan in TensorFlow 2: {clipped}{', LeakyReLU' if leaky else ''}",
+        source="Carvalho: DP-CGAN in TensorFlow 2 and the thyroid study, 2019",
+        latent=Latent(100, LatentLaw.NORMAL),
+        generator=DenseGenerator(activation=activation),
+        critic=DenseCritic(activation=activation),
+        clipping=clipping,
+        batch=batch,
+    )
+
+
+DP_CGAN_TF2 = dp_cgan_tf2()
+DP_CGAN_TF2_MICROBATCH = dp_cgan_tf2(microbatches=1)
+DP_CGAN_TF2_LEAKY = dp_cgan_tf2(leaky=True)
+
+_THYROID_STEPS = 50 * 117
+
+DP_CGAN_THYROID = replace(
+    dp_cgan_tf2(32, batch=32),
+    name="dp-cgan-thyroid",
+    summary="dp-cgan-tf2 for the thyroid table: batches of 32, 50 epochs of 3,772 rows",
+    critic_optimiser=Sgd(rate=0.15, final_rate=0.052, decay_steps=_THYROID_STEPS),
+    steps=_THYROID_STEPS,
 )
 
 DP_GAN_BASIC = Recipe(
@@ -75,6 +138,58 @@ DP_GAN_BASIC = Recipe(
     turns=FixedCriticSteps(4),
 )
 
+_CRITIC_WEIGHTS = tuple(f"body.{layer}.weight" for layer in (0, 2, 4, 7))
+_CRITIC_BIASES = tuple(f"body.{layer}.bias" for layer in (0, 2, 4, 7))
+"""The parameters of a `ConvCritic`: three convolutions and the linear score."""
+
+
+def dp_gan(
+    *,
+    separate_biases: bool = True,
+    cluster_weights: bool = True,
+    adapt_bounds: bool = True,
+    warm_start: bool = True,
+    groups: int = 5,
+) -> Recipe:
+    """The dp-gan system with its four strategies as switches; all off is the basic one, all on the advanced.
+
+    Every combination is noised by its joint sensitivity, so that ε depends on none of them. Bounds that are adapted
+    always keep the biases apart, so `separate_biases` changes nothing when `adapt_bounds` is on.
+
+    Args:
+        separate_biases: S1, the biases are clipped as a group of their own.
+        cluster_weights: S2, the parameters form `groups` groups of similar bounds (Algorithm 2).
+        adapt_bounds: S3, the bounds are mean gradient norms of public records, anew at every step.
+        warm_start: S4, 300 iterations without noise on public records come first.
+        groups: k.
+    """
+    on = (separate_biases, cluster_weights, adapt_bounds, warm_start)
+    own = "".join(f"s{number}" for number, switch in enumerate(on, 1) if switch)
+    if not any(on):
+        return DP_GAN_BASIC
+    return replace(
+        DP_GAN_BASIC,
+        name="dp-gan" if all(on) else f"dp-gan-{own}",
+        summary="dp-gan-basic with " + ("all four strategies" if all(on) else f"strategies {own.upper()}"),
+        clipping=_dp_gan_clipping(separate_biases, cluster_weights, adapt_bounds, groups),
+        warm_start=PublicWarmStart(steps=300 * 4, batch=64) if warm_start else NoWarmStart(),
+    )
+
+
+def _dp_gan_clipping(biases: bool, clustered: bool, adapted: bool, groups: int) -> Clipping:
+    bound = 4.0
+    if adapted:
+        return PublicAdaptiveClip(weight_groups=groups - 1 if clustered else 1)
+    if not clustered:
+        return WeightsBiasesClip(bound, bound / 4) if biases else GlobalClip(bound)
+    if not biases:
+        return cluster(dict.fromkeys((*_CRITIC_WEIGHTS, *_CRITIC_BIASES), bound), groups)
+    merged = cluster(dict.fromkeys(_CRITIC_WEIGHTS, bound), groups - 1)
+    return replace(merged, bounds=(*merged.bounds, bound / 4), groups=(*merged.groups, _CRITIC_BIASES))
+
+
+DP_GAN = dp_gan()
+
 PPGAN = Recipe(
     name="ppgan",
     summary="Wasserstein GAN with clamped weights, five critic steps",
@@ -93,6 +208,14 @@ PPGAN = Recipe(
     clamp=0.01,
 )
 
+PPGAN_SGD = replace(
+    PPGAN,
+    name="ppgan-sgd",
+    summary="ppgan as its Algorithm 1 writes it, with plain gradient descent",
+    critic_optimiser=Sgd(rate=5e-5),
+    generator_optimiser=Sgd(rate=5e-5),
+)
+
 SMALL_IMAGES = Recipe(
     name="small-images",
     summary="small convolutional Wasserstein GAN with gradient penalty and Adam",
@@ -108,3 +231,17 @@ SMALL_IMAGES = Recipe(
     batch=128,
     noise_multiplier=0.8,
 )
+
+
+def small_images(*, capacity: int = 32, bound: float = 1.0, noise_multiplier: float = 0.8) -> Recipe:
+    """The small-images system for one curve of its figures: capacity, clipping bound C and noise multiplier σ."""
+    chosen = replace(
+        SMALL_IMAGES,
+        generator=DeconvGenerator(capacity=capacity),
+        critic=ConvCritic(capacity=capacity),
+        clipping=GlobalClip(bound=bound),
+        noise_multiplier=noise_multiplier,
+    )
+    if chosen == SMALL_IMAGES:
+        return chosen
+    return replace(chosen, name=f"small-images-{capacity}-c{bound:g}-s{noise_multiplier:g}")

@@ -1,0 +1,96 @@
+"""The papers' recipes: every variant that a table needs can be built, printed, planned and trained."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from tiny import TINY_IMAGES, tiny_images
+from understudy.engine.clipping import GroupedClip, MicrobatchClip, PublicAdaptiveClip, WeightsBiasesClip
+from understudy.errors import RecipeError
+from understudy.fitting import fit
+from understudy.planning import plan
+from understudy.privacy.budget import Adjacency
+from understudy.recipes import RECIPES, Recipe, recipe_from_toml, recipe_to_toml
+from understudy.recipes.papers import DP_GAN_BASIC, dp_cgan_tf2, dp_gan, small_images
+from understudy.recipes.parts import NoWarmStart, PublicWarmStart
+
+SWITCHES = list(itertools.product((False, True), repeat=4))
+
+
+def switched(on: tuple[bool, bool, bool, bool]) -> Recipe:
+    return dp_gan(separate_biases=on[0], cluster_weights=on[1], adapt_bounds=on[2], warm_start=on[3])
+
+
+@pytest.mark.parametrize("on", SWITCHES, ids=str)
+def test_the_four_strategies_are_independent_switches(on: tuple[bool, bool, bool, bool]) -> None:
+    """Each of the sixteen combinations is a recipe with the parts that its switches name, and survives TOML."""
+    recipe = switched(on)
+    biases, clustered, adapted, warm = on
+    assert isinstance(recipe.warm_start, PublicWarmStart if warm else NoWarmStart)
+    assert isinstance(recipe.clipping, PublicAdaptiveClip) == adapted
+    if not adapted:
+        assert isinstance(recipe.clipping, GroupedClip) == clustered
+        assert isinstance(recipe.clipping, WeightsBiasesClip) == (biases and not clustered)
+    assert recipe_from_toml(recipe_to_toml(recipe)) == recipe
+
+
+def test_the_ends_of_the_switches_are_the_named_recipes() -> None:
+    """All off is the basic system, all on is `dp-gan`, and every combination has a name of its own."""
+    assert switched((False,) * 4) is DP_GAN_BASIC
+    assert switched((True,) * 4) == RECIPES["dp-gan"]
+    assert len({switched(on).name for on in SWITCHES}) == 16
+
+
+@pytest.mark.parametrize(
+    "on", [(True, True, True, True), (False, True, False, False), (True, True, False, False)]
+)
+def test_strategies_train(on: tuple[bool, bool, bool, bool]) -> None:
+    """The parameter names in the groups are those of the critic that is really built."""
+    decided = plan(
+        TINY_IMAGES, epsilon=2.0, delta=1e-3, rows=64, batch=8, steps=2, recipe=_shrunk(switched(on))
+    )
+    release = fit(tiny_images(), decided, public=tiny_images(seed=1), insecure_seed=3)
+    assert len(release.sample(3, seed=0)) == 3
+
+
+def _shrunk(recipe: Recipe) -> Recipe:
+    from dataclasses import replace
+
+    from understudy.recipes.parts import ConvCritic, DeconvGenerator
+
+    warm = (
+        PublicWarmStart(steps=2, batch=8) if isinstance(recipe.warm_start, PublicWarmStart) else NoWarmStart()
+    )
+    return replace(
+        recipe, critic=ConvCritic(capacity=2), generator=DeconvGenerator(capacity=2), warm_start=warm
+    )
+
+
+def test_fewer_microbatches_cost_twice_the_noise() -> None:
+    """m < B is charged a sensitivity of 2C; m = B is not."""
+    many, one = dp_cgan_tf2(600), dp_cgan_tf2(1)
+    assert many.clipping.sensitivity(Adjacency.ADD_OR_REMOVE_ONE) == pytest.approx(1.1)
+    assert one.clipping == MicrobatchClip(1.1, 600)
+    assert one.clipping.sensitivity(Adjacency.ADD_OR_REMOVE_ONE) == pytest.approx(2.2)
+
+
+def test_microbatches_must_divide_the_batch() -> None:
+    """A number that leaves a rest is refused with the numbers."""
+    with pytest.raises(RecipeError, match="7 microbatches do not divide a batch of 600"):
+        dp_cgan_tf2(7)
+
+
+def test_the_thyroid_recipe_costs_what_the_table_of_claims_certifies() -> None:
+    """B 32, σ 1.15 and 5,850 steps of 3,772 rows fit into the report's ε of 3.7, label counts included."""
+    decided = plan(None, epsilon=3.7, rows=3772, recipe="dp-cgan-thyroid")
+    assert decided.training.steps == 5850
+    assert decided.spent is not None
+    assert 2.9 < decided.spent.epsilon < 3.2
+
+
+def test_curves_of_small_images_have_names_of_their_own() -> None:
+    """The figure's settings are told apart, and the default one is the named recipe."""
+    assert small_images() == RECIPES["small-images"]
+    assert small_images(capacity=16, bound=0.1, noise_multiplier=0.5).name == "small-images-16-c0.1-s0.5"
