@@ -1,0 +1,117 @@
+"""The engine's own private step under audit: the object that trains is the object that is attacked.
+
+In the gradient readings the auditor composes the batches, so the step runs with sampling rate 1 on exactly the
+records that were chosen. In the sampler readings it runs with the claimed rate, and the rows it takes are watched.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import torch
+from torch import nn
+
+from understudy.audit.claims import Claim
+from understudy.engine import Critic, PrivateStep, Rows
+from understudy.engine.clipping import GlobalClip, QuantileAdaptiveClip
+from understudy.engine.objectives import Minimax
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    import numpy as np
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+    from understudy.audit.canaries import Step
+    from understudy.engine import ClippedSum, Noise
+    from understudy.engine.clipping import Clipping
+    from understudy.engine.objectives import Objective
+    from understudy.privacy.mechanisms import SubsampledGaussian
+
+__all__ = ["engine_claim", "engine_sampler", "engine_step"]
+
+
+class _Watched(PrivateStep):
+    """The production step; it only remembers the two public numbers that scaled its latest release."""
+
+    unit: float = 1.0
+
+    def _noisy_mean(self, total: ClippedSum, divisor: float) -> dict[str, Tensor]:
+        self.unit = total.sensitivity / divisor
+        return super()._noisy_mean(total, divisor)
+
+
+def engine_step(
+    mechanism: SubsampledGaussian,
+    clipping: Clipping,
+    objective: Objective,
+    noise: Noise,
+    *,
+    divisor: float = 64.0,
+    make: Callable[..., _Watched] = _Watched,
+) -> Step:
+    """The production step as (critic, real rows, fake rows) → noisy gradient in units of its sensitivity.
+
+    Args:
+        mechanism: what is claimed; only σ is used here.
+        clipping: the rule; a rule that needs public records takes the fakes for them.
+        objective: the loss.
+        noise: the source of noise.
+        divisor: the public divisor.
+        make: builds the step; tests pass a class with a planted error.
+    """
+    always = replace(mechanism, sampling_rate=1.0, steps=2**62, batch_cap=None, rows=None)
+    step = make(always, clipping, objective, noise, divisor)
+
+    def release(critic: nn.Module, real: Tensor, fake: Tensor) -> Mapping[str, Tensor]:
+        whole = critic if isinstance(critic, Critic) else Critic(_sequential(critic))
+        gradients = step.step(whole, Rows(real), Rows(fake), Rows(fake))
+        return {name: gradient.double() / step.unit for name, gradient in gradients.items()}
+
+    return release
+
+
+def _sequential(critic: nn.Module) -> nn.Sequential:
+    return critic if isinstance(critic, nn.Sequential) else nn.Sequential(critic)
+
+
+def engine_claim(mechanism: SubsampledGaussian, clipping: Clipping, delta: float) -> Claim:
+    """What the gradients of the step claim: σ, or a little more when part of it is spent on the bound itself."""
+    if isinstance(clipping, QuantileAdaptiveClip):
+        sigma = clipping.gradient_multiplier(mechanism.noise_multiplier)
+        mechanism = replace(mechanism, noise_multiplier=sigma)
+    return Claim(mechanism, delta)
+
+
+class _WatchedRows:
+    """Rows without content that remember which of them were taken."""
+
+    def __init__(self, rows: int) -> None:
+        self.taken = torch.empty(0, dtype=torch.int64)
+        self._rows = rows
+
+    def __len__(self) -> int:
+        return self._rows
+
+    def take(self, indices: Tensor, like: Tensor) -> tuple[Tensor, None]:
+        self.taken = indices
+        return like.new_zeros(len(indices), 1), None
+
+
+def engine_sampler(
+    mechanism: SubsampledGaussian, noise: Noise, make: Callable[..., PrivateStep] = PrivateStep
+) -> Callable[[int], NDArray[np.int64]]:
+    """The batches that the production step really draws: row numbers out of so many rows."""
+    endless = replace(mechanism, steps=2**62)
+    step = make(endless, GlobalClip(1.0), Minimax(), noise, 1.0)
+    critic = Critic(nn.Sequential(nn.Linear(1, 1)))
+    fakes = Rows(torch.zeros(1, 1))
+
+    def sampler(rows: int) -> NDArray[np.int64]:
+        watched = _WatchedRows(rows)
+        step.step(critic, watched, fakes)  # type: ignore[arg-type]
+        return watched.taken.numpy()
+
+    return sampler

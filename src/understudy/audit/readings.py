@@ -1,0 +1,349 @@
+"""Instrumented readings: what the noisy gradients of the running step say when we know who was in the batch.
+
+The auditor composes the batches, so for each canary and each round it knows whether the canary was in. The
+projection of the noisy gradient on the canary's direction, in units of the claimed sensitivity, must then be
+Gaussian with standard deviation σ (the claimed noise multiplier), moved by at most 1 when the canary is in.
+Both numbers are measured with intervals; the unfavourable ends give the largest noise multiplier that the
+observations allow, and the accountant turns that into a lower bound on ε. This tests the code, not an
+adversary, and is far sharper than any membership attack.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy import stats
+
+from understudy.audit.verdict import Outcome, Reading
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from understudy.audit.claims import Claim
+
+    Floats = NDArray[np.float64]
+    Bools = NDArray[np.bool_]
+
+_HUGE = 1e9
+
+__all__ = [
+    "Applied",
+    "Projections",
+    "Spread",
+    "applied_multiplier",
+    "attack_direction",
+    "divisor",
+    "every_tensor",
+    "independence",
+    "multiplier",
+    "normality",
+    "opposed",
+    "project",
+    "reuse",
+    "variance",
+]
+
+
+@dataclass(frozen=True)
+class Projections:
+    """Noisy gradients projected on canaries, in units of the claimed sensitivity.
+
+    Args:
+        values: one row per round, one column per canary.
+        included: whether that canary was in that round's batch.
+        sizes: how many records each round's batch held.
+        shared: one row per round: the coordinates that all records have in common (biases), same units.
+    """
+
+    values: Floats
+    included: Bools
+    sizes: NDArray[np.int64]
+    shared: Floats
+
+    def residuals(self) -> Floats:
+        """Values minus the mean of their kind (in or out): what is left is the noise."""
+        means = np.where(self.included, self.values[self.included].mean(), self.values[~self.included].mean())
+        residuals: Floats = self.values - means
+        return residuals
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The noise observed in one tensor: sum of squares (in claimed units) of `count` independent draws."""
+
+    squares: float
+    count: int
+
+
+def attack_direction(blocks: Floats, included: Bools) -> Floats:
+    """The unit vector in a canary's own coordinates that separates in from out best (Fisher's direction).
+
+    Args:
+        blocks: rounds × canaries × coordinates, the part of the gradient that belongs to each canary.
+        included: rounds × canaries.
+
+    Coordinates that carry less noise count more, so a tensor that was left without noise is found.
+    """
+    mean_in, mean_out = blocks[included].mean(axis=0), blocks[~included].mean(axis=0)
+    means = np.where(included[..., None], mean_in, mean_out)
+    spread = np.square(blocks - means).mean(axis=(0, 1))
+    floor = max(1e-6 * float(spread.max()), 1e-30)
+    weights = (mean_in - mean_out) / np.maximum(spread, floor)
+    norm = float(np.linalg.norm(weights))
+    if norm == 0 or not math.isfinite(norm):
+        weights, norm = np.ones_like(weights), math.sqrt(weights.size)
+    direction: Floats = weights / norm
+    return direction
+
+
+def project(blocks: Floats, shared: Floats, included: Bools, sizes: NDArray[np.int64]) -> Projections:
+    """Project each half of the rounds on the direction learned from the other half.
+
+    The direction is independent of the rounds it is applied to, so intervals keep their confidence.
+    """
+    half = _halves(len(blocks))
+    values = np.empty(blocks.shape[:2])
+    for mine, other in ((half, ~half), (~half, half)):
+        values[mine] = blocks[mine] @ attack_direction(blocks[other], included[other])
+    return Projections(values, included, sizes, shared)
+
+
+def _halves(rounds: int) -> Bools:
+    """Rounds come in pairs with equal batches, and small and large batches alternate: keep all four together."""
+    halves: Bools = np.arange(rounds) // 4 % 2 == 0
+    return halves
+
+
+@dataclass(frozen=True)
+class _Separation:
+    """Shift divided by noise, with the ends of its interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+def _own_separation(projections: Projections, alpha: float) -> tuple[_Separation, float, float]:
+    """How far a canary moves its own coordinates, in standard deviations; also the shift and the deviation."""
+    inside, outside = projections.values[projections.included], projections.values[~projections.included]
+    error = math.sqrt(inside.var(ddof=1) / inside.size + outside.var(ddof=1) / outside.size)
+    reach = float(stats.t.ppf(1 - alpha / 4, min(inside.size, outside.size) - 1)) * error
+    shift = float(inside.mean() - outside.mean())
+    deviation, low, high = _deviation(projections, alpha / 2)
+    ends = max(0.0, shift - reach) / high, max(0.0, shift + reach) / low
+    return _Separation(shift / deviation, *ends), shift, deviation
+
+
+def _shared_separation(projections: Projections, alpha: float) -> _Separation:
+    """How far a canary moves the coordinates that all records share, in standard deviations.
+
+    The others in the batch move them too, so the released values are regressed on how many canaries and how many
+    ordinary records were in. The direction is learned from the other half of the rounds.
+    """
+    shared, rounds = projections.shared, len(projections.shared)
+    if shared.shape[1] == 0:
+        return _Separation(0.0, 0.0, 0.0)
+    canaries = projections.included.sum(axis=1)
+    design = np.column_stack([np.ones(rounds), canaries, projections.sizes - canaries]).astype(np.float64)
+    half, projected = _halves(rounds), np.empty(rounds)
+    for mine, other in ((half, ~half), (~half, half)):
+        slope = np.linalg.lstsq(design[other], shared[other], rcond=None)[0][1]
+        projected[mine] = shared[mine] @ slope / max(float(np.linalg.norm(slope)), 1e-300)
+    coefficients = np.linalg.lstsq(design, projected, rcond=None)[0]
+    freedom = rounds - design.shape[1]
+    noise = math.sqrt(float(np.square(projected - design @ coefficients).sum()) / freedom)
+    error = noise * math.sqrt(float(np.linalg.inv(design.T @ design)[1, 1]))
+    reach = float(stats.t.ppf(1 - alpha / 4, freedom)) * error
+    slack = [math.sqrt(freedom / float(stats.chi2.ppf(p, freedom))) for p in (alpha / 4, 1 - alpha / 4)]
+    shift = float(coefficients[1])
+    low, high = (
+        max(0.0, shift + sign * reach) / (noise * by) for sign, by in zip((-1, 1), slack, strict=True)
+    )
+    return _Separation(max(0.0, shift) / noise, low, high)
+
+
+def _deviation(projections: Projections, alpha: float) -> tuple[float, float, float]:
+    """Standard deviation around the two means, with its two-sided chi-square interval."""
+    residuals = projections.residuals()
+    squares, freedom = float(np.square(residuals).sum()), residuals.size - 2
+    low, high = (math.sqrt(squares / float(stats.chi2.ppf(p, freedom))) for p in (1 - alpha / 2, alpha / 2))
+    return max(math.sqrt(squares / freedom), 1e-300), max(low, 1e-300), max(high, 1e-300)
+
+
+@dataclass(frozen=True)
+class Applied:
+    """The noise multiplier really applied: estimate and interval, and the shift and noise it comes from."""
+
+    value: float
+    low: float
+    high: float
+    shift: float
+    deviation: float
+
+
+def applied_multiplier(projections: Projections, alpha: float) -> Applied:
+    """The noise multiplier that the observations show, with an interval that errs with probability α at most."""
+    own, shift, deviation = _own_separation(projections, alpha / 2)
+    shared = _shared_separation(projections, alpha / 2)
+    # Own and shared coordinates carry independent noise, so their separations add as squares. The shared part
+    # counts only when it is there beyond doubt; otherwise its estimate is noise.
+    there = shared.low > 0
+    value, low, high = (
+        1 / max(math.hypot(mine, theirs if there else 0.0), 1 / _HUGE)
+        for mine, theirs in ((own.value, shared.value), (own.high, shared.high), (own.low, shared.low))
+    )
+    return Applied(value, low, high, shift, deviation)
+
+
+def multiplier(projections: Projections, claim: Claim, alpha: float, resolution: float) -> Reading:
+    """The noise multiplier really applied, and the lower bound on ε that follows.
+
+    Fails when even the largest multiplier that the observations allow is below the claim; passes only when even
+    the smallest one is within `resolution` of the claim; otherwise says how many canaries would decide.
+    """
+    sigma = claim.mechanism.noise_multiplier
+    seen = applied_multiplier(projections, alpha)
+    bound = claim.epsilon_with(seen.high)
+    needed = None
+    if seen.high < sigma:
+        outcome = Outcome.FAIL
+    elif seen.high < _HUGE and seen.low >= (1 - resolution) * sigma:
+        outcome = Outcome.PASS
+    else:
+        outcome = Outcome.INCONCLUSIVE
+        needed = _canaries_to_decide(projections.values.shape[1], seen.value, seen.low, sigma, resolution)
+    says = (
+        f"one record moves the release by {seen.shift:.3f} and the noise is {seen.deviation:.4g} (claimed: at most "
+        f"1, and {sigma:.4g}): noise multiplier between {seen.low:.4g} and {seen.high:.4g}, so ε ≥ {bound:.4g}."
+    )
+    return Reading(
+        "multiplier", outcome, seen.value, seen.low, seen.high, sigma, says, bound, canaries_needed=needed
+    )
+
+
+def _canaries_to_decide(canaries: int, value: float, low: float, sigma: float, resolution: float) -> int:
+    """Canaries at which the interval, which shrinks with their root, would end inside the resolution."""
+    width = math.log(max(value, 1e-9) / max(low, 1e-9))
+    room = max(math.log(max(value, 1e-9) / ((1 - resolution) * sigma)), -math.log(1 - resolution) / 4)
+    return max(canaries + 1, math.ceil(canaries * (width / room) ** 2))
+
+
+def variance(projections: Projections, claim: Claim, alpha: float) -> Reading:
+    """Whether the noise has the claimed variance: the sharpest reading when the scale is known."""
+    sigma = claim.mechanism.noise_multiplier
+    deviation, low, high = _deviation(projections, alpha)
+    wrong = high < sigma or low > sigma
+    says = (
+        f"standard deviation of the noise {deviation:.4g}, interval {low:.4g} to {high:.4g}, "
+        f"claimed {sigma:.4g} ({100 * (deviation / sigma - 1):+.1f} %)."
+    )
+    return Reading("variance", _fails(wrong), deviation, low, high, sigma, says)
+
+
+def opposed(values: Floats, present: Bools, claim: Claim, alpha: float) -> Reading:
+    """How far one record can move the release when all others pull the other way.
+
+    A rule that clips records one by one gives at most 1; one that clips averages or microbatches gives up to 2.
+
+    Args:
+        values: one projection per round, on the crowd's direction.
+        present: whether the opposing record was in that round's batch.
+        claim: what is claimed.
+        alpha: the probability of a false alarm.
+    """
+    inside, outside = values[present], values[~present]
+    shift = abs(float(outside.mean() - inside.mean()))
+    error = math.sqrt(inside.var(ddof=1) / inside.size + outside.var(ddof=1) / outside.size)
+    reach = float(stats.t.ppf(1 - alpha, min(inside.size, outside.size) - 1)) * error
+    sigma = claim.mechanism.noise_multiplier
+    bound = claim.epsilon_with(sigma / (shift - reach)) if shift - reach > 1 else None
+    says = f"a record against the crowd moves the release by {shift:.3f} (at least {shift - reach:.3f}); allowed: 1."
+    return Reading(
+        "opposed", _fails(shift - reach > 1), shift, shift - reach, shift + reach, 1.0, says, bound
+    )
+
+
+def normality(projections: Projections, alpha: float) -> Reading:
+    """Kolmogorov-Smirnov: whether the noise is Gaussian at all, whatever its scale."""
+    residuals = projections.residuals().ravel()
+    result = stats.kstest(residuals / max(residuals.std(), 1e-300), "norm")
+    says = f"Kolmogorov-Smirnov distance from a Gaussian {result.statistic:.2g}, p = {result.pvalue:.2g}."
+    wrong = bool(result.pvalue < alpha)
+    return Reading("normality", _fails(wrong), float(result.statistic), 0.0, 1.0, 0.0, says)
+
+
+def independence(projections: Projections, alpha: float, lag: int = 1) -> Reading:
+    """Autocorrelation of the noise of one coordinate between a round and the next."""
+    noise = _standard(projections)
+    products = noise[:-lag] * noise[lag:]
+    score = float(products.sum() / math.sqrt(products.size))
+    reach = float(stats.norm.ppf(1 - alpha / 2))
+    value, error = score / math.sqrt(products.size), 1 / math.sqrt(products.size)
+    says = f"correlation of the noise of consecutive rounds {value:+.4f} (z = {score:+.1f}); claimed 0."
+    return Reading(
+        "independence",
+        _fails(abs(score) > reach),
+        value,
+        value - reach * error,
+        value + reach * error,
+        0.0,
+        says,
+    )
+
+
+def reuse(projections: Projections, alpha: float) -> Reading:
+    """The largest correlation between the noise of any two rounds: finds a repeated draw at any distance."""
+    noise = _standard(projections)
+    rounds, canaries = noise.shape
+    gram = noise @ noise.T / canaries
+    worst = float(np.abs(gram[np.triu_indices(rounds, 1)]).max())
+    tail = alpha / (rounds * (rounds - 1) / 2)
+    # A product of two Gaussians has heavier tails than a Gaussian; this Bernstein limit covers a sum of them.
+    log_term = math.log(2 / tail)
+    limit = math.sqrt(2 * log_term / canaries) + log_term / canaries
+    says = (
+        f"largest correlation between the noise of two rounds {worst:.3f}; below {limit:.3f} without reuse."
+    )
+    return Reading("reuse", _fails(worst > limit), worst, 0.0, limit, 0.0, says)
+
+
+def divisor(projections: Projections, alpha: float) -> Reading:
+    """Whether noise has the same scale in small and in large batches, as a public divisor makes it."""
+    noise = projections.residuals()
+    large = projections.sizes > np.median(projections.sizes)
+    small_part, large_part = noise[~large], noise[large]
+    ratio = float(np.sqrt(small_part.var() / max(large_part.var(), 1e-300)))
+    error = math.sqrt(0.5 / small_part.size + 0.5 / large_part.size)
+    reach = float(stats.norm.ppf(1 - alpha / 2)) * error
+    low, high = ratio * math.exp(-reach), ratio * math.exp(reach)
+    says = f"noise in small batches is {ratio:.4f} times that in large ones (claimed: 1)."
+    return Reading("divisor", _fails(low > 1 or high < 1), ratio, low, high, 1.0, says)
+
+
+def every_tensor(spreads: Mapping[str, Spread], claim: Claim, alpha: float, name: str = "tensors") -> Reading:
+    """Whether every tensor of the gradient carries at least the claimed noise; the worst one speaks."""
+    sigma = claim.mechanism.noise_multiplier
+    tail = alpha / len(spreads)
+    worst, worst_p, missing = "", 2.0, 1.0
+    for tensor, spread in spreads.items():
+        p = float(stats.chi2.cdf(spread.squares / sigma**2, spread.count))
+        if p < worst_p:
+            worst, worst_p = tensor, p
+            missing = math.sqrt(spread.squares / spread.count) / sigma
+    says = f"tensor {worst!r} carries {missing:.4g} of the claimed noise (p = {worst_p:.2g})."
+    return Reading(name, _fails(worst_p < tail), missing, 0.0, missing, 1.0, says)
+
+
+def _standard(projections: Projections) -> Floats:
+    residuals = projections.residuals()
+    standard: Floats = residuals / max(float(residuals.std()), 1e-300)
+    return standard
+
+
+def _fails(wrong: bool) -> Outcome:
+    return Outcome.FAIL if wrong else Outcome.PASS

@@ -1,0 +1,272 @@
+"""The audit of one training step: canaries in, noisy gradients out, a verdict.
+
+Anything that can turn a batch of records into a noisy gradient can be audited: it is wrapped as a `Subject`,
+whose records carry *codes* in coordinates that no ordinary record uses. A code far above the clipping bound makes a
+record's whole clipped gradient point along its own coordinates, so what the record contributes can be read there.
+The auditor composes the batches and reads; see `docs/audit.md` for what each reading can and cannot see.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from understudy.audit import onerun, readings
+from understudy.audit.readings import Spread
+from understudy.audit.samplers import draw_inclusions, sampler_readings
+from understudy.audit.verdict import Audit, Outcome, Reading, judge
+from understudy.errors import PlanError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from numpy.typing import NDArray
+
+    from understudy.audit.claims import Claim
+    from understudy.audit.readings import Floats
+
+__all__ = ["Subject", "Thoroughness", "audit"]
+
+LOUD = 1e8
+"""The code of a canary: its gradient is about this many times that of an ordinary record."""
+
+CROWD = 1e6
+"""The code of the crowd that an opposing record must turn around: loud, but far below a canary."""
+
+_FAMILY = 12
+"""Nine gradient readings, two formal ones, and the sampler's, which share one part."""
+
+
+class Subject(Protocol):
+    """A private training step with places for canaries.
+
+    Attributes:
+        name: how the audit's result calls it.
+        canaries: how many canary coordinates its records have.
+        sampler: draws one batch of row numbers out of so many rows, or None when only the gradient is audited.
+    """
+
+    name: str
+    canaries: int
+    sampler: Callable[[int], NDArray[np.int64]] | None
+
+    def release(self, codes: Floats) -> Mapping[str, Floats]:
+        """One noisy gradient of the batch whose i-th record carries `codes[i]`, by tensor.
+
+        Args:
+            codes: records × canaries; zero records are allowed and must still give noise.
+
+        Returns:
+            every tensor that leaves the private step, in units of the claimed sensitivity.
+        """
+        ...
+
+    def blocks(self, released: Mapping[str, Floats]) -> Floats:
+        """Canaries × coordinates: the parts of a released gradient that belong to each canary."""
+        ...
+
+
+@dataclass(frozen=True)
+class Thoroughness:
+    """How much is observed, and how sure the verdict is.
+
+    Args:
+        rounds: releases with half of the canaries in; made in pairs with equal batches.
+        opposed_rounds: releases in which one record stands against a crowd.
+        training_rounds: releases at the claimed sampling rate, for the formal bounds (at most the claimed steps).
+        empty_rounds: releases of an empty batch.
+        sampler_rounds: batches drawn from the subject's sampler.
+        confidence: the probability with which a correct step is not failed by any reading.
+        formal_confidence: of the formal bounds as they are shown; they fail a step at `confidence` only.
+        resolution: the shortfall of the noise multiplier that a PASS excludes.
+    """
+
+    rounds: int = 120
+    opposed_rounds: int = 300
+    training_rounds: int = 200
+    empty_rounds: int = 8
+    sampler_rounds: int = 400
+    confidence: float = 0.9999
+    formal_confidence: float = 0.99
+    resolution: float = 0.15
+
+    def __post_init__(self) -> None:
+        if self.rounds < 8 or self.rounds % 4:
+            raise PlanError(f"rounds must be a multiple of 4 and at least 8, got {self.rounds}.")
+        if not 0.5 < self.confidence < 1:
+            raise PlanError(f"the confidence must lie between 0.5 and 1, got {self.confidence}.")
+
+
+def audit(
+    subject: Subject, claim: Claim, thoroughness: Thoroughness | None = None, *, seed: int = 0
+) -> Audit:
+    """Observe a step, read it, and compare with its claim.
+
+    Args:
+        subject: the step with its canaries.
+        claim: what it says it is.
+        thoroughness: how much is observed.
+        seed: of the auditor's own coins (never of the subject's noise).
+    """
+    how = thoroughness or Thoroughness()
+    rng = np.random.default_rng(seed)
+    try:
+        found = _observe(_Checked(subject), claim, how, rng)
+    except _NotFiniteError as problem:
+        found = [Reading("finite", Outcome.FAIL, 0.0, 0.0, 0.0, 1.0, str(problem))]
+    trained = min(how.training_rounds, claim.mechanism.steps)
+    return Audit(
+        subject=subject.name,
+        claimed_epsilon=claim.epsilon,
+        delta=claim.delta,
+        confidence=how.confidence,
+        canaries=subject.canaries,
+        rounds=how.rounds + how.opposed_rounds + how.empty_rounds + trained,
+        readings=tuple(found),
+        verdict=judge(found),
+    )
+
+
+def _observe(subject: Subject, claim: Claim, how: Thoroughness, rng: np.random.Generator) -> list[Reading]:
+    """Every reading; the audit's probability of a false alarm is shared among them."""
+    alpha = (1 - how.confidence) / _FAMILY
+    mixed, spreads, direction = _mixed(subject, how.rounds, rng)
+    found: list[Reading] = [
+        readings.multiplier(mixed, claim, alpha, how.resolution),
+        readings.variance(mixed, claim, alpha),
+        readings.every_tensor(spreads, claim, alpha),
+        readings.normality(mixed, alpha),
+        readings.independence(mixed, alpha),
+        readings.reuse(mixed, alpha),
+        readings.divisor(mixed, alpha),
+        _opposed(subject, claim, direction, how.opposed_rounds, alpha, rng),
+        _empty(subject, claim, how.empty_rounds, alpha),
+    ]
+    trained = min(how.training_rounds, claim.mechanism.steps)
+    scores, inserted = _train(subject, claim, direction, trained, rng)
+    alphas = 1 - how.formal_confidence, alpha
+    found += [f(scores, inserted, claim, trained, alphas) for f in (onerun.one_run, onerun.one_run_fdp)]
+    if subject.sampler is not None:
+        rows = int(min(max(200, 20 / claim.mechanism.sampling_rate), 20_000))
+        drawn = draw_inclusions(subject.sampler, rows, how.sampler_rounds)
+        found += sampler_readings(drawn, claim, alpha)
+    return found
+
+
+class _NotFiniteError(Exception):
+    """The step released something that is not a number."""
+
+
+class _Checked:
+    """A subject whose releases are checked to be finite: comparisons with NaN would pass every reading."""
+
+    def __init__(self, subject: Subject) -> None:
+        self.name, self.canaries, self.sampler = subject.name, subject.canaries, subject.sampler
+        self.blocks = subject.blocks
+        self._release = subject.release
+
+    def release(self, codes: Floats) -> Mapping[str, Floats]:
+        released = self._release(codes)
+        for tensor, values in released.items():
+            if not np.isfinite(values).all():
+                raise _NotFiniteError(
+                    f"tensor {tensor!r} is not finite for a batch of {len(codes)} records: the release tells apart "
+                    "batches that break the step from batches that do not."
+                )
+        return released
+
+
+def _mixed(
+    subject: Subject, rounds: int, rng: np.random.Generator
+) -> tuple[readings.Projections, dict[str, Spread], Floats]:
+    """Rounds with about half of the canaries in, in small and large batches, each batch released twice.
+
+    Returns the projections, the noise of every tensor (from the difference of twin releases), and the attack
+    direction learned from all rounds, for later rounds to use.
+    """
+    canaries = subject.canaries
+    blocks, shared, included, sizes = [], [], [], []
+    noise = _Spreads()
+    for pair in range(rounds // 2):
+        coins = rng.random(canaries) < (0.25, 0.75)[pair // 2 % 2]
+        ordinary = 0 if pair % 2 else canaries
+        codes = np.concatenate([LOUD * np.eye(canaries)[coins], np.zeros((ordinary, canaries))])
+        twins = subject.release(codes), subject.release(codes)
+        noise.add(*twins)
+        for twin in twins:
+            blocks.append(subject.blocks(twin))
+            shared.append(np.concatenate([np.zeros(0), *(t for t in twin.values() if t.ndim == 1)]))
+            included.append(coins)
+            sizes.append(len(codes))
+    all_blocks, all_included = np.stack(blocks), np.stack(included)
+    mixed = readings.project(all_blocks, np.stack(shared), all_included, np.array(sizes))
+    return mixed, noise.spreads(), readings.attack_direction(all_blocks, all_included)
+
+
+class _Spreads:
+    """Collects the noise of every tensor from pairs of releases of one batch, whose difference is noise alone."""
+
+    def __init__(self) -> None:
+        self._squares: dict[str, float] = defaultdict(float)
+        self._counts: dict[str, int] = defaultdict(int)
+
+    def add(self, one: Mapping[str, Floats], other: Mapping[str, Floats]) -> None:
+        for tensor in one:
+            self._squares[tensor] += float(np.square(one[tensor] - other[tensor]).sum()) / 2
+            self._counts[tensor] += one[tensor].size
+
+    def spreads(self) -> dict[str, Spread]:
+        return {tensor: Spread(self._squares[tensor], self._counts[tensor]) for tensor in self._squares}
+
+
+def _opposed(
+    subject: Subject, claim: Claim, direction: Floats, rounds: int, alpha: float, rng: np.random.Generator
+) -> Reading:
+    """Rounds in which a small crowd pulls one way and, by a coin, one record pulls the other way, alone."""
+    crowd = np.zeros((7, subject.canaries))
+    crowd[:, 0] = -CROWD
+    opponent = np.zeros((1, subject.canaries))
+    opponent[0, 0] = LOUD
+    present = rng.permutation(np.arange(rounds) % 2 == 0)
+    values = np.array(
+        [
+            subject.blocks(subject.release(np.concatenate([opponent, crowd]) if here else crowd))[0]
+            @ direction
+            for here in present
+        ]
+    )
+    return readings.opposed(values, present, claim, alpha)
+
+
+def _empty(subject: Subject, claim: Claim, rounds: int, alpha: float) -> Reading:
+    """Rounds without any record: the release must be noise, the whole noise."""
+    nobody = np.zeros((0, subject.canaries))
+    noise = _Spreads()
+    try:
+        for _ in range(rounds // 2):
+            noise.add(subject.release(nobody), subject.release(nobody))
+    except _NotFiniteError:
+        raise
+    except Exception as problem:  # noqa: BLE001 - whatever a foreign step raises is the finding
+        says = f"the step cannot take an empty batch ({type(problem).__name__}: {problem}), which shows that it was."
+        return Reading("empty-batch", Outcome.FAIL, 0.0, 0.0, 0.0, 1.0, says)
+    return readings.every_tensor(noise.spreads(), claim, alpha, "empty-batch")
+
+
+def _train(
+    subject: Subject, claim: Claim, direction: Floats, rounds: int, rng: np.random.Generator
+) -> tuple[Floats, NDArray[np.bool_]]:
+    """A run at the claimed rate, with one coin per canary for whether it is in the data at all.
+
+    Returns each canary's score and coin.
+    """
+    canaries, q = subject.canaries, claim.mechanism.sampling_rate
+    inserted = rng.random(canaries) < 0.5
+    values = np.empty((rounds, canaries))
+    for row in values:
+        sampled = inserted & (rng.random(canaries) < q)
+        row[:] = subject.blocks(subject.release(LOUD * np.eye(canaries)[sampled])) @ direction
+    return onerun.likelihood_scores(values, q, claim.mechanism.noise_multiplier), inserted
