@@ -79,7 +79,7 @@ def test_a_million_draws_have_the_right_variance(rule: Clipping, sensitivity: fl
     )
     assert len(draws) == 1_000_000
     truth = sigma * sensitivity / divisor
-    assert _variance_p_value(draws, truth) > 1e-3
+    assert _variance_p_value(draws, truth) > 1e-7
     assert _variance_p_value(draws, 0.98 * truth) < 1e-12
     assert _variance_p_value(draws, 1.02 * truth) < 1e-12
 
@@ -206,7 +206,7 @@ def test_gradients_and_count_together_have_the_mechanisms_multiplier(small_criti
     empty = Rows(torch.zeros(0, 100_000, dtype=torch.float64))
     draws = torch.cat([step.step(critic, empty, empty)["0.weight"].flatten() for _ in range(5)])
     sigma_g = (1.3**-2 - 0.25) ** -0.5
-    assert _variance_p_value(draws, sigma_g * 2.0 / 8.0) > 1e-3
+    assert _variance_p_value(draws, sigma_g * 2.0 / 8.0) > 1e-7
     assert _variance_p_value(draws, 1.3 * 2.0 / 8.0) < 1e-12
 
 
@@ -240,7 +240,15 @@ def test_batches_are_drawn_by_the_mechanisms_rate(
     """The step samples with q of the mechanism: the mean clipped weight of a constant record is q·N·C."""
     rows = Rows(torch.full((50, 6), 1.0, dtype=torch.float64))
     critic = Critic(nn.Sequential(nn.Linear(6, 1, bias=False))).double()
-    step = a_step(GlobalClip(1.0), sigma=1e-9, steps=400, rate=0.2, divisor=1.0, objective=Wasserstein())
+    step = a_step(
+        GlobalClip(1.0),
+        sigma=1e-9,
+        steps=400,
+        rate=0.2,
+        divisor=1.0,
+        objective=Wasserstein(),
+        noise=SeededNoise(4),
+    )
     empty = Rows(torch.zeros(0, 6, dtype=torch.float64))
     sizes = np.array([float(step.step(critic, rows, empty)["body.0.weight"].norm()) for _ in range(400)])
     assert sizes.mean() == pytest.approx(10.0, abs=4 * math.sqrt(8.0 / 400))

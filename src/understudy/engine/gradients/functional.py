@@ -14,6 +14,7 @@ from torch.func import functional_call, grad, vmap
 
 from understudy.engine.clipping import JointClip, SeparateClip
 from understudy.engine.gradients.guard import trained_parameters
+from understudy.engine.gradients.microbatch import fake_gradient
 from understudy.engine.losses import fake_loss, penalty, penalty_weight, real_loss
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from understudy.engine.batch import CriticBatch
-    from understudy.engine.clipping import ConcreteClip, Partition
+    from understudy.engine.clipping import ConcreteClip
     from understudy.engine.objectives import Objective
 
     Gradients = dict[str, Tensor]
@@ -45,11 +46,13 @@ def clipped_sum(
         _add_weighted(total, rows, factors)
         within = torch.stack(list(factors.values())).amin(0) >= 1.0
         count += float(within.sum()) - 0.5 * len(within)
-    if joint or not len(batch.fake):
-        return total, count
-    fake_clip = rule.fake_partition(params) if isinstance(rule, SeparateClip) else None
-    for rows in _fake_gradients(critic, objective, batch, chunk=chunk):
-        _add_weighted(total, rows, _fake_factors(rows, fake_clip, batch.fake_weight))
+    if isinstance(rule, SeparateClip):
+        for rows in _fake_gradients(critic, objective, batch, chunk=chunk):
+            factors = rule.fake_partition(params).factors(_squares(rows))
+            _add_weighted(total, rows, {name: f * batch.fake_weight for name, f in factors.items()})
+    elif not joint:
+        for name, gradient in fake_gradient(critic, objective, batch).items():
+            total[name] += gradient
     return total, count
 
 
@@ -62,13 +65,6 @@ def squared_norms(
     if not parts:
         return {name: torch.zeros(0, dtype=torch.float64, device=p.device) for name, p in names.items()}
     return {name: torch.cat([part[name] for part in parts]) for name in names}
-
-
-def _fake_factors(rows: Gradients, clip: Partition | None, weight: float) -> dict[str, Tensor]:
-    if clip is None:
-        some = next(iter(rows.values()))
-        return dict.fromkeys(rows, torch.full((len(some),), weight, dtype=torch.float64, device=some.device))
-    return {name: factor * weight for name, factor in clip.factors(_squares(rows)).items()}
 
 
 def _squares(rows: Gradients) -> dict[str, Tensor]:

@@ -1,0 +1,201 @@
+"""What a private step costs: against an ordinary step, against vmap, and against Opacus.
+
+Run `python -m benchmarks.engine [--quick] [--json FILE]`. All numbers are ratios of process CPU time on one
+thread, medians of repetitions that take turns in one process, so that a busy machine disturbs all sides
+alike. A private step includes the Poisson draw, clipping and secure noise; the vmap and Opacus sides are
+given their gradients only, without sampling and noise, which favours them.
+
+Memory is the peak of tensor memory that is allocated during one step, as counted by torch's profiler.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import tempfile
+import time
+import warnings
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+from benchmarks.engine_cases import CASES, ROWS, Case, ordinary_step
+from benchmarks.engine_opacus import ghost_step, hook_step, penalty_error
+from understudy.engine import Path as GradientPath
+from understudy.engine import PrivateStep, Rows, SecureNoise, clipped_sum, explain
+from understudy.engine.clipping import GlobalClip
+from understudy.engine.mechanism import draw_batch
+from understudy.privacy.mechanisms import SubsampledGaussian
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from understudy.engine import Critic, CriticBatch
+
+    Result = dict[str, str | float | bool | None]
+
+RULE = GlobalClip(1.0)
+VMAP_CHUNKS = (4, 16, 64, 256)
+
+
+def cpu_seconds(actions: Sequence[Callable[[], object]], repetitions: int) -> list[float]:
+    """The median CPU time of each action; the actions take turns."""
+    for action in actions:
+        action()
+    times: list[list[float]] = [[] for _ in actions]
+    for _ in range(repetitions):
+        for action, seconds in zip(actions, times, strict=True):
+            start = time.process_time()
+            action()
+            seconds.append(time.process_time() - start)
+    return [statistics.median(seconds) for seconds in times]
+
+
+def peak_bytes(action: Callable[[], object]) -> int:
+    """The most tensor memory that one run of the action holds beyond what was there before."""
+    action()
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as record:
+        action()
+    assert record.profiler is not None
+    results = record.profiler.kineto_results
+    assert results is not None
+    events = [event for event in results.events() if event.name() == "[memory]"]
+    held = most = 0
+    for event in sorted(events, key=lambda e: e.start_ns()):
+        held += event.nbytes()
+        most = max(most, held)
+    return most
+
+
+def private_step(case: Case, rows: int = ROWS) -> PrivateStep:
+    """The whole mechanism with secure noise, for as many steps as anyone will time."""
+    planned = SubsampledGaussian(case.batch / rows, 1.0, 10**9)
+    return PrivateStep(planned, RULE, case.objective, SecureNoise(), case.batch)
+
+
+def best_vmap(case: Case, critic: Critic, batch: CriticBatch, repetitions: int) -> float:
+    """The CPU time of the clipped sum by vmap, at the chunk size that suits it best."""
+    times = []
+    for size in VMAP_CHUNKS:
+        action = partial(clipped_sum, critic, case.objective, batch, RULE, path=GradientPath.VMAP, chunk=size)
+        times += cpu_seconds([action], repetitions)
+    return min(times)
+
+
+def measure(case: Case, repetitions: int) -> Result:
+    """One line of the table."""
+    critic, records, fakes = case.critic(), case.records(), case.fakes()
+    step = private_step(case)
+    picked = torch.randperm(ROWS)[: case.batch]
+    batch = draw_batch(critic, case.objective, records, picked, fakes, SecureNoise(), case.batch)
+    total = clipped_sum(critic, case.objective, batch, RULE)
+    private, ordinary, noise = cpu_seconds(
+        [
+            lambda: step.step(critic, records, fakes),
+            lambda: ordinary_step(case, critic, records, fakes),
+            lambda: SecureNoise().perturb(total.gradients.values(), 1.0, 1.0),
+        ],
+        repetitions,
+    )
+    few = max(2, repetitions // 10)
+    vmap = best_vmap(case, critic, batch, few)
+    hooks = ghost = wrong = None
+    if case.least_faster_than_opacus is None:
+        wrong = penalty_error()
+    else:
+        hooks = cpu_seconds([hook_step(case, batch)], few)[0] / private
+        ghost = cpu_seconds([ghost_step(case, batch)], few)[0] / private
+    ratio = private / ordinary
+    return {
+        "case": case.name,
+        "parameters": sum(p.numel() for p in critic.parameters()),
+        "path": explain(critic, case.objective).split(":")[0],
+        "ordinary_ms": 1e3 * ordinary,
+        "private_over_nonprivate": ratio,
+        "must": case.most_private_over_nonprivate,
+        "reached": ratio <= case.most_private_over_nonprivate,
+        "faster_than_vmap": vmap / private,
+        "faster_than_vmap_must": case.least_faster_than_vmap,
+        "faster_than_opacus": hooks,
+        "faster_than_opacus_must": case.least_faster_than_opacus,
+        "faster_than_opacus_ghost": ghost,
+        "opacus_penalty_error": wrong,
+        "peak_memory_ratio": peak_bytes(lambda: step.step(critic, records, fakes))
+        / peak_bytes(lambda: ordinary_step(case, critic, records, fakes)),
+        "noise_share": noise / private,
+    }
+
+
+def measure_many_rows(repetitions: int) -> Result:
+    """A step at 60 million memory-mapped rows against one at 60 thousand, of the same small critic."""
+    case = CASES[0]
+    critic, fakes = case.critic(), case.fakes()
+    labels = np.zeros(1, dtype=np.int64)
+    with tempfile.TemporaryDirectory() as folder:
+        steps = []
+        for rows in (60_000, 60_000_000):
+            # The file is sparse: rows that were never written read as zeros and take no space.
+            x = np.lib.format.open_memmap(
+                Path(folder) / f"{rows}.npy", mode="w+", dtype=np.float32, shape=(rows, 784)
+            )
+            table = Rows(x, np.broadcast_to(labels, rows))
+            step = private_step(case, rows)
+            steps.append(lambda step=step, table=table: step.step(critic, table, fakes))
+        small, large = cpu_seconds(steps, repetitions)
+    ratio = large / small
+    return {"case": "60 M rows against 60 k rows", "ratio": ratio, "must": 1.1, "reached": ratio <= 1.1}
+
+
+def text(value: object) -> str:
+    """A cell of the table."""
+    if value is None:
+        return "-"
+    return f"{value:.2f}" if isinstance(value, float) else str(value)
+
+
+def print_table(lines: Sequence[Result]) -> None:
+    """The table, in Markdown."""
+    columns = (
+        ("case", "case"),
+        ("private_over_nonprivate", "private / ordinary"),
+        ("must", "must"),
+        ("faster_than_vmap", "× vmap"),
+        ("faster_than_opacus", "× Opacus hooks"),
+        ("faster_than_opacus_ghost", "× Opacus ghost"),
+        ("opacus_penalty_error", "Opacus' error with penalty"),
+        ("peak_memory_ratio", "memory"),
+        ("noise_share", "noise"),
+    )
+    print("| " + " | ".join(title for _, title in columns) + " |")
+    print("|" + "---|" * len(columns))
+    for line in lines:
+        print("| " + " | ".join(text(line.get(key)) for key, _ in columns) + " |")
+
+
+def main() -> None:
+    """Measure, print, and write JSON if asked."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--json", type=Path, help="write the lines to this file")
+    parser.add_argument("--quick", action="store_true", help="few repetitions, three cases only")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    warnings.filterwarnings("ignore", message="Full backward hook")
+    small, large = (10, 3) if options.quick else (60, 15)
+    cases = CASES[:3] if options.quick else CASES
+    lines = [measure(case, small if case.name.startswith("mlp") else large) for case in cases]
+    print_table(lines)
+    rows = measure_many_rows(small)
+    print(f"\nA step at 60 million rows costs {rows['ratio']:.2f} times one at 60 thousand (must: 1.1).")
+    if options.json:
+        options.json.write_text(json.dumps([*lines, rows], indent=2, ensure_ascii=False) + "\n")
+
+
+if __name__ == "__main__":
+    main()
