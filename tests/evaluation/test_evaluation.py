@@ -17,7 +17,7 @@ from understudy.evaluation.domain import domain_classifier
 from understudy.evaluation.image_fidelity import discriminator_score
 from understudy.evaluation.layout import Layout
 from understudy.evaluation.run import ReleaseSource
-from understudy.evaluation.semisupervised import semi_supervised, synthetic_share
+from understudy.evaluation.semisupervised import coded_images, semi_supervised, synthetic_share
 from understudy.evaluation.utility import Labelled
 from understudy.images import Images
 from understudy.schema import Binary, Categorical, CodeSchema, Continuous, Datetime, ImageSchema, TableSchema
@@ -172,6 +172,18 @@ def test_synthetic_share_follows_the_paper() -> None:
     assert [synthetic_share(step, 90, 0.2) for step in (0, 29, 45, 60, 89)] == pytest.approx(
         [0, 0, 0.1, 0.2, 0.2]
     )
+
+
+def test_codes_of_a_release_go_with_its_images(image_release: Any, table_release: Any) -> None:
+    """The same seed gives the same codes and images, the label is part of the code, and tables are refused."""
+    draw = coded_images(image_release)
+    codes, made = draw(6, 3)
+    assert made.shape == (6, 1, 8, 8)
+    assert codes.shape == (6, 102)
+    assert codes[:, 100:].sum(axis=1).tolist() == [1.0] * 6
+    assert np.array_equal(draw(6, 3)[1], made)
+    with pytest.raises(EvaluationError, match="needs images"):
+        coded_images(table_release)
 
 
 def test_semi_supervised_task_runs_with_codes() -> None:

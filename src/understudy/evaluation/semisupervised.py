@@ -25,12 +25,39 @@ from understudy.evaluation.scores import accuracy
 
 if TYPE_CHECKING:
     from understudy.evaluation.utility import Labelled
+    from understudy.release import Release
 
-__all__ = ["CodedImages", "semi_supervised", "synthetic_share"]
+__all__ = ["CodedImages", "coded_images", "semi_supervised", "synthetic_share"]
 
 Floats = npt.NDArray[np.floating[Any]]
 CodedImages = Callable[[int, int], tuple[Floats, Floats]]
 """Takes a number of rows and a seed; returns latent codes (rows, d) and their images (rows, c, h, w)."""
+
+
+def coded_images(release: Release) -> CodedImages:
+    """The codes and images of a release; a conditional generator's code is its latent input with the label."""
+    from understudy.gan.generators import draw_latent
+    from understudy.schema import ImageSchema
+    from understudy.weights import generator_with
+
+    schema, recipe = release.schema, release.card.plan.recipe
+    if not isinstance(schema, ImageSchema):
+        raise EvaluationError(f"the semi-supervised task needs images, this release makes {schema.kind}.")
+    network = generator_with(release.weights, recipe, schema)
+    classes = len(schema.classes) if schema.classes else 0
+    weights = torch.tensor(release.card.label_weights or (1.0,) * max(1, classes))
+
+    def draw(rows: int, seed: int) -> tuple[Floats, Floats]:
+        source = torch.Generator().manual_seed(seed)
+        labels = torch.multinomial(weights, rows, replacement=True, generator=source) if classes else None
+        codes = draw_latent(recipe.latent, rows, source)
+        with torch.inference_mode():
+            made = network(codes, labels)
+        if labels is not None:
+            codes = torch.cat([codes, nn.functional.one_hot(labels, classes).float()], dim=1)
+        return codes.numpy(), made.numpy()
+
+    return draw
 
 
 class _WithCodes(nn.Module):
