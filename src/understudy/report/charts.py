@@ -50,7 +50,7 @@ def attack_figure(content: Content) -> Figure | None:
     at_one = next(power for rate, power in points if rate == 0.01)
     chart = svg.curve(
         "The most any membership attack can reach",
-        (svg.Series("bound", points), svg.Series("guessing", chance)),
+        (svg.Series("bound", points), svg.Series("guessing", chance, style=1)),
         x_name="false alarms (share of outsiders accused)",
         y_name="members recognised",
         description=f"Upper bound on true positives; {at_one:.1%} at 1 % false alarms. Guessing is the lower line.",

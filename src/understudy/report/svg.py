@@ -37,11 +37,19 @@ class Range:
 
 @dataclass(frozen=True)
 class Series:
-    """One line of a curve, with an interval at each point where there is one."""
+    """One line of a curve, with an interval at each point where there is one.
+
+    Args:
+        name: what it shows.
+        points: pairs of x and y.
+        intervals: ends of the interval at each point; empty for none.
+        style: which of the page's five line styles (0 blue, 1 grey and dashed, 2 orange, 3 green, 4 violet).
+    """
 
     name: str
     points: tuple[tuple[float, float], ...]
     intervals: tuple[tuple[float, float], ...] = ()
+    style: int = 0
 
 
 def ranges(title: str, rows: Sequence[Range], *, description: str) -> Markup:
@@ -197,8 +205,8 @@ def curve(
             _line(left, height, right, height, f"level {name}"),
             _text(right, height - 4, name, "tiny", anchor="end"),
         ]
-    for number, one in enumerate(series):
-        parts += _one_curve(one, number, place)
+    for one in series:
+        parts += _one_curve(one, place)
     parts.append(_text((left + right) / 2, bottom + 32, x_name, "axis-name", anchor="middle"))
     parts.append(_text(4, 14, y_name, "axis-name"))
     return _svg(title, description, bottom + 40, parts)
@@ -221,18 +229,18 @@ def meter(row: Range) -> Markup:
     return _svg(words, "", 18, parts, width=120, kind="meter")
 
 
-def _one_curve(one: Series, number: int, place: object) -> list[str]:
+def _one_curve(one: Series, place: object) -> list[str]:
     assert callable(place)
     parts = []
     if one.intervals:
         upper = [place(x, high) for (x, _), (_, high) in zip(one.points, one.intervals, strict=True)]
         lower = [place(x, low) for (x, _), (low, _) in zip(one.points, one.intervals, strict=True)]
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y in [*upper, *reversed(lower)])
-        parts.append(_tag("polygon", points=path, class_=f"band s{number % 4}"))
+        parts.append(_tag("polygon", points=path, class_=f"band s{one.style}"))
     spots = [place(x, y) for x, y in one.points]
-    parts.append(_polyline(spots, f"line s{number % 4}"))
+    parts.append(_polyline(spots, f"line s{one.style}"))
     if len(spots) <= 12:
-        parts += [_tag("circle", cx=x, cy=y, r=3.5, class_=f"mark s{number % 4}") for x, y in spots]
+        parts += [_tag("circle", cx=x, cy=y, r=3.5, class_=f"mark s{one.style}") for x, y in spots]
     return parts
 
 
