@@ -18,6 +18,7 @@ from understudy.cli.progress import fit_with_bar
 from understudy.cli.running import choose_threads
 from understudy.data import known
 from understudy.evaluation import Group
+from understudy.report import make_report
 from understudy.sampling import sample_chunks
 from understudy.write import write_records
 
@@ -35,7 +36,9 @@ def main() -> None:
     shutil.rmtree(folder, ignore_errors=True)
     for name, settings in RUNS.items():
         run(name, settings, folder / name)
-    out.print(f"\nLook at {folder}/ : samples, and a generator for each set that you may hand on.")
+    out.print(
+        f"\nLook into {folder}/: a report.html, samples, and a release that could be handed on, for each set."
+    )
 
 
 def run(name: str, settings: dict[str, Any], folder: Path) -> None:
@@ -62,6 +65,7 @@ def run(name: str, settings: dict[str, Any], folder: Path) -> None:
     write_records(sample_chunks(release, 200, counts=counts, seed=1), folder / settings["file"])
     evaluation = understudy.evaluate(release, dataset.test, reference=dataset.train, seeds=(0,))
     (folder / "evaluation.json").write_text(evaluation.to_json(), encoding="utf-8")
+    (folder / "report.html").write_text(make_report(release, evaluation=evaluation), encoding="utf-8")
     out.print(summary(evaluation))
 
 

@@ -7,7 +7,19 @@ import sys
 import typer
 
 from understudy._version import __version__
-from understudy.cli import console, fit, inspect, ledger, plan, recipes, reproduce, sample, schema
+from understudy.cli import (
+    console,
+    evaluate,
+    fit,
+    inspect,
+    ledger,
+    plan,
+    recipes,
+    report,
+    reproduce,
+    sample,
+    schema,
+)
 from understudy.errors import UnderstudyError
 
 __all__ = ["app", "main"]
@@ -38,6 +50,8 @@ app.command("plan")(plan.plan_command)
 app.command("fit")(fit.fit_command)
 app.command("sample")(sample.sample_command)
 app.command("inspect")(inspect.inspect_command)
+app.command("evaluate")(evaluate.evaluate_command)
+app.command("report")(report.report_command)
 app.add_typer(recipes.app, name="recipes")
 app.add_typer(schema.app, name="schema")
 app.add_typer(ledger.app, name="ledger")
