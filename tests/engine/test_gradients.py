@@ -367,7 +367,26 @@ def test_tied_and_frozen_layers(make_batch: Callable[..., CriticBatch]) -> None:
         fast = clipped_sum(critic, objective, batch, GlobalClip(0.5), path=Path.BOOK_KEEPING)
         slow = clipped_sum(critic, objective, batch, GlobalClip(0.5), path=Path.VMAP)
         assert "body.4.bias" not in fast.gradients
+        assert isinstance(shared.weight, nn.Parameter)
         assert relative_error(fast.gradients, slow.gradients) < 1e-12
+
+
+def test_weights_tied_between_modules_and_an_untouched_critic(make_batch: Callable[..., CriticBatch]) -> None:
+    """Two modules with one weight get its whole gradient, by vmap, and the critic is left as it was."""
+    body = nn.Sequential(nn.Linear(6, 6), nn.Tanh(), nn.Linear(6, 6), nn.Tanh(), nn.Linear(6, 1))
+    body[2].weight = body[0].weight
+    critic = Critic(body).double()
+    before = {name: (id(p), p.detach().clone()) for name, p in critic.named_parameters()}
+    batch = make_batch(4, 3)
+    expected = loop_over_records(critic, WassersteinPenalty(), batch, 0.5)
+    assert explain(critic, WassersteinPenalty()).startswith("vmap: two layers share")
+    for path in (None, Path.VMAP):
+        found = clipped_sum(critic, WassersteinPenalty(), batch, GlobalClip(0.5), path=path)
+        assert relative_error(found.gradients, expected) < 1e-12
+        for name, p in critic.named_parameters():
+            assert id(p) == before[name][0]
+            assert torch.equal(p, before[name][1])
+            assert p.requires_grad
 
 
 class _OwnCritic(nn.Module):

@@ -123,13 +123,25 @@ def _in_chunks(
 
 
 def _logit(critic: nn.Module) -> Callable[[Gradients, Tensor, Tensor | None], Tensor]:
-    """The logit of one record, as a function of the parameters."""
+    """The logit of one record, as a function of the parameters.
+
+    Tied weights are passed once for each module that holds them. Torch's own handling of ties is switched off: for a
+    module that occurs twice it would leave a wrong tensor behind in the critic.
+    """
     fixed = {name: p.detach() for name, p in critic.named_parameters() if not p.requires_grad}
-    fixed |= dict(critic.named_buffers())
+    buffers = dict(critic.named_buffers())
+    first = {id(p): name for name, p in critic.named_parameters()}
+    uses = {
+        f"{place}.{attribute}" if place else attribute: first[id(p)]
+        for place, module in critic.named_modules()
+        for attribute, p in module.named_parameters(recurse=False)
+    }
 
     def logit(params: Gradients, x: Tensor, label: Tensor | None) -> Tensor:
         one = None if label is None else label[None]
-        out: Tensor = functional_call(critic, {**fixed, **params}, (x[None], one))
+        known = {**fixed, **params}
+        values = {name: known[owner] for name, owner in uses.items()}
+        out: Tensor = functional_call(critic, {**buffers, **values}, (x[None], one), tie_weights=False)
         return out.reshape(())
 
     return logit

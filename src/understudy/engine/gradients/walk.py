@@ -102,6 +102,8 @@ def read_chain(critic: nn.Module) -> Chain | str:
     """The critic as a chain of known layers, or a sentence that says why it is not one."""
     if not isinstance(critic, Critic) or not critic.known_conditioning():
         return f"{type(critic).__name__} is not an engine.Critic, so its layers cannot be walked"
+    if _shares_weights(critic):
+        return "two layers share one weight, whose norm is not the sum of theirs"
     names = {id(p): name for name, p in critic.named_parameters() if p.requires_grad}
     known: dict[nn.Module, Layer] = {}  # a module that occurs twice is one layer with more places
     for position, module in enumerate(critic.body):
@@ -117,6 +119,12 @@ def read_chain(critic: nn.Module) -> Chain | str:
     weight = critic.embedding.weight
     embedding = LinearLayer(weight.detach(), None, (names.get(id(weight)), None))
     return Chain(tuple(layers), critic.conditioning, head, embedding)
+
+
+def _shares_weights(critic: nn.Module) -> bool:
+    """Whether a parameter belongs to more than one module (a module that occurs twice is still one)."""
+    owned = [id(p) for module in critic.modules() for p in module.parameters(recurse=False)]
+    return len(owned) != len(set(owned))
 
 
 def _names_of(module: nn.Module, names: dict[int, str]) -> tuple[str | None, str | None]:
