@@ -19,6 +19,7 @@ from understudy.cli import (
     reproduce,
     sample,
     schema,
+    sweep,
 )
 from understudy.errors import UnderstudyError
 
@@ -52,6 +53,7 @@ app.command("sample")(sample.sample_command)
 app.command("inspect")(inspect.inspect_command)
 app.command("evaluate")(evaluate.evaluate_command)
 app.command("report")(report.report_command)
+app.command("sweep")(sweep.sweep_command)
 app.add_typer(recipes.app, name="recipes")
 app.add_typer(schema.app, name="schema")
 app.add_typer(ledger.app, name="ledger")

@@ -1,7 +1,32 @@
-"""Evaluation: utility, fidelity and closeness of a release, each number with interval, ceiling and floor."""
+"""Evaluation: utility, fidelity and closeness of a release, each number with interval, ceiling and floor.
 
-from understudy.evaluation.learners import Learner
-from understudy.evaluation.result import Better, Evaluation, Group, Measure
-from understudy.evaluation.run import Synthesizer, evaluate
+The names are loaded on first use, so that the command line starts without the numerical libraries.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from understudy.evaluation.learners import Learner
+    from understudy.evaluation.result import Better, Evaluation, Group, Measure
+    from understudy.evaluation.run import Synthesizer, evaluate
 
 __all__ = ["Better", "Evaluation", "Group", "Learner", "Measure", "Synthesizer", "evaluate"]
+
+_HOME = {
+    "Better": "result",
+    "Evaluation": "result",
+    "Group": "result",
+    "Learner": "learners",
+    "Measure": "result",
+    "Synthesizer": "run",
+    "evaluate": "run",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
