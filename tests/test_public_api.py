@@ -47,6 +47,7 @@ def test_planning_does_not_load_torch(module: str) -> None:
 def test_the_command_line_starts_light() -> None:
     """`understudy --help` must not wait for numerical libraries that the command does not need."""
     heavy = ("torch", "scipy", "pandas", "sklearn", "matplotlib", "dp_accounting")
-    code = f"import sys; sys.path[:0] = {sys.path!r}; import understudy.cli; print([m for m in {heavy} if m in sys.modules])"
+    look = f"print([name for name in {heavy} if name in sys.modules])"
+    code = f"import sys; sys.path[:0] = {sys.path!r}; import understudy.cli; {look}"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"
