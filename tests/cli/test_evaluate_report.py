@@ -10,8 +10,10 @@ import typer
 from typer.testing import CliRunner
 
 from tiny import tiny_frame
+from understudy.audit.verdict import Audit, Outcome, Reading, judge
 from understudy.cli.evaluate import evaluate_command
 from understudy.cli.report import report_command
+from understudy.codec import to_json
 from understudy.errors import BudgetError, EvaluationError
 from understudy.privacy.budget import Budget
 from understudy.privacy.ledger import Ledger
@@ -94,6 +96,19 @@ def test_wrong_usage_is_explained(folder: Path) -> None:
     both = run("report", release, "--evaluation", test, "--test", test, "--out", folder / "x.md")
     assert isinstance(both.exception, EvaluationError)
     foreign = run("report", release, "--evaluation", test, "--out", folder / "x.md")
+    assert isinstance(foreign.exception, EvaluationError)
+
+
+def test_an_audit_gets_its_section(folder: Path) -> None:
+    """The JSON of an audit becomes a section; another file is refused."""
+    reading = Reading("noise", Outcome.FAIL, 0.5, 0.4, 0.6, 1.0, "the noise is too narrow.", 5.0)
+    found = Audit("the running step", 2.0, 1e-5, 0.95, 100, 10, (reading,), judge([reading]))
+    (folder / "audit.json").write_text(to_json(found))
+    page = folder / "report.html"
+    done = run("report", folder / "release", "--audit", folder / "audit.json", "--out", page)
+    assert done.exit_code == 0, done.output
+    assert "the noise is too narrow." in page.read_text()
+    foreign = run("report", folder / "release", "--audit", folder / "test.csv", "--out", page)
     assert isinstance(foreign.exception, EvaluationError)
 
 

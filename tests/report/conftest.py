@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import enum
-from dataclasses import dataclass
-
 import numpy as np
 import pandas as pd
 import pytest
 
+from understudy.audit.verdict import Audit, Outcome, Reading, judge
 from understudy.evaluation import Better, Evaluation, Group, Measure
 from understudy.evaluation.result import Correlations, Marginal, Pictures
 from understudy.planning import plan
@@ -19,51 +17,11 @@ SECRET = 0.123456789
 """The value of an internal measure, searched for in public pages."""
 
 
-class Outcome(enum.Enum):
-    """As the audit's."""
-
-    PASS = "PASS"
-    FAIL = "FAIL"
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """As the audit's."""
-
-    outcome: Outcome = Outcome.PASS
-    says: str = "every reading agrees with the claim."
-
-
-@dataclass(frozen=True)
-class Reading:
-    """As the audit's."""
-
-    name: str = "noise"
-    outcome: Outcome = Outcome.PASS
-    value: float = 1.01
-    claimed: float = 1.0
-    says: str = "the noise is as wide as claimed."
-
-
-@dataclass(frozen=True)
-class FoundByAudit:
-    """As the audit's result."""
-
-    subject: str = "the running step"
-    claimed_epsilon: float = 2.0
-    delta: float = 1e-5
-    confidence: float = 0.95
-    canaries: int = 100
-    rounds: int = 10
-    lower_bound: float = 0.4
-    readings: tuple[Reading, ...] = (Reading(),)
-    verdict: Verdict = Verdict()
-
-
 @pytest.fixture
-def audit_result() -> FoundByAudit:
+def audit_result() -> Audit:
     """An audit that passed."""
-    return FoundByAudit()
+    reading = Reading("noise", Outcome.PASS, 1.01, 0.98, 1.04, 1.0, "the noise is as wide as claimed.", 0.4)
+    return Audit("the running step", 2.0, 1e-5, 0.95, 100, 10, (reading,), judge([reading]))
 
 
 @pytest.fixture

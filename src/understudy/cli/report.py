@@ -10,6 +10,7 @@ import typer
 from understudy.cli.console import err
 
 if TYPE_CHECKING:
+    from understudy.audit.verdict import Audit
     from understudy.evaluation import Evaluation
     from understudy.release import Release
 
@@ -27,6 +28,9 @@ def report_command(
     test: Annotated[str | None, typer.Option(help="Real test rows, to evaluate now.")] = None,
     real: Annotated[
         str | None, typer.Option(help="Real training rows, to evaluate now with ceilings.")
+    ] = None,
+    audit: Annotated[
+        Path | None, typer.Option(help="JSON of an audit, as `understudy.codec.to_json` writes it.")
     ] = None,
     public: Annotated[
         bool, typer.Option("--public", help="Print only numbers that may be published.")
@@ -58,7 +62,8 @@ def report_command(
         raise EvaluationError("give either --evaluation files or --test rows, not both.")
     loaded = Release.load(release)
     found = _read_all(evaluation) if evaluation else _measure(loaded, test, real)
-    text = make_report(loaded, evaluation=found, public=public, format=Format(name))
+    checked = None if audit is None else _read_audit(audit)
+    text = make_report(loaded, evaluation=found, audit=checked, public=public, format=Format(name))
     out.write_text(text, encoding="utf-8")
     err.print(f"report written to {out}" + ("" if public else " (internal, not for publication)"))
 
@@ -71,6 +76,17 @@ def _measure(release: Release, test: str | None, real: str | None) -> Evaluation
 
     reference = None if real is None else read(real, release.schema)
     return evaluate_with_bar(release, read(test, release.schema), reference)
+
+
+def _read_audit(path: Path) -> Audit:
+    from understudy.audit.verdict import Audit
+    from understudy.codec import from_json
+    from understudy.errors import EvaluationError
+
+    try:
+        return from_json(Audit, path.read_text(encoding="utf-8"), error=EvaluationError)
+    except (OSError, UnicodeDecodeError) as problem:
+        raise EvaluationError(f"the audit {path} cannot be read: {problem}.") from problem
 
 
 def _read_all(paths: list[Path]) -> Evaluation:

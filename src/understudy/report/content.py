@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 from understudy import codec
 from understudy.model_card import describe_mechanism
@@ -13,67 +13,19 @@ from understudy.privacy.mechanisms import SubsampledGaussian
 from understudy.schema import CodeSchema, ImageSchema, Schema, TableSchema, schema_to_toml
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import pandas as pd
 
+    from understudy.audit.verdict import Audit
     from understudy.evaluation.result import Evaluation
     from understudy.images import Images
     from understudy.release import Card, Release
 
-__all__ = ["AuditReading", "AuditResult", "AuditVerdict", "Content", "Fact", "Line", "gather"]
+__all__ = ["Content", "Fact", "Line", "gather"]
 
 _CURVE = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.2, 0.35, 0.5, 0.7, 1.0)
 _EXAMPLE_ROWS = 8
 _SEED = 0
 """Of the records shown in the page; public, so that the page can be made again."""
-
-
-class AuditReading(Protocol):
-    """One number that an audit read from the running step."""
-
-    @property
-    def name(self) -> str: ...  # noqa: D102
-    @property
-    def outcome(self) -> Any: ...  # noqa: D102
-    @property
-    def value(self) -> float: ...  # noqa: D102
-    @property
-    def claimed(self) -> float: ...  # noqa: D102
-    @property
-    def says(self) -> str: ...  # noqa: D102
-
-
-class AuditVerdict(Protocol):
-    """The conclusion of an audit."""
-
-    @property
-    def outcome(self) -> Any: ...  # noqa: D102
-    @property
-    def says(self) -> str: ...  # noqa: D102
-
-
-class AuditResult(Protocol):
-    """What the report needs from an audit (see `understudy.audit`)."""
-
-    @property
-    def subject(self) -> str: ...  # noqa: D102
-    @property
-    def claimed_epsilon(self) -> float: ...  # noqa: D102
-    @property
-    def delta(self) -> float: ...  # noqa: D102
-    @property
-    def confidence(self) -> float: ...  # noqa: D102
-    @property
-    def canaries(self) -> int: ...  # noqa: D102
-    @property
-    def rounds(self) -> int: ...  # noqa: D102
-    @property
-    def lower_bound(self) -> float: ...  # noqa: D102
-    @property
-    def readings(self) -> Sequence[AuditReading]: ...  # noqa: D102
-    @property
-    def verdict(self) -> AuditVerdict: ...  # noqa: D102
 
 
 @dataclass(frozen=True)
@@ -133,16 +85,14 @@ class Content:
     schema: Schema
     evaluation: Evaluation | None
     hidden: int
-    audit: AuditResult | None
+    audit: Audit | None
     making: tuple[Fact, ...]
     recipe: str
     schema_text: str
     command: str
 
 
-def gather(
-    release: Release, evaluation: Evaluation | None, audit: AuditResult | None, *, public: bool
-) -> Content:
+def gather(release: Release, evaluation: Evaluation | None, audit: Audit | None, *, public: bool) -> Content:
     """Collect the facts; on a public page, whatever reads private rows uncovered is left out here."""
     card = release.card
     shown = evaluation.public() if evaluation is not None and public else evaluation

@@ -11,7 +11,8 @@ from understudy.evaluation.result import Evaluation, Group, Measure
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from understudy.report.content import AuditResult, Content
+    from understudy.audit.verdict import Audit
+    from understudy.report.content import Content
 
 __all__ = ["as_markdown"]
 
@@ -68,7 +69,7 @@ def _evaluation(evaluation: Evaluation) -> list[str]:
     return [*parts, *(f"- {_escaped(note)}" for note in evaluation.notes)]
 
 
-def _audit(audit: AuditResult) -> list[str]:
+def _audit(audit: Audit) -> list[str]:
     rows = [(r.name, r.outcome.value, f"{r.value:.4g}", f"{r.claimed:.4g}", r.says) for r in audit.readings]
     return [
         "## Audit",

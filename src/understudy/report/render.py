@@ -15,11 +15,12 @@ from markupsafe import Markup
 from understudy._version import __version__
 from understudy.evaluation.result import Group, Measure
 from understudy.report import charts, svg
-from understudy.report.content import AuditResult, Content, gather
+from understudy.report.content import Content, gather
 from understudy.report.markdown import as_markdown
 from understudy.schema import CodeSchema
 
 if TYPE_CHECKING:
+    from understudy.audit.verdict import Audit
     from understudy.evaluation.result import Evaluation
     from understudy.release import Release
 
@@ -38,7 +39,7 @@ def make_report(
     release: Release,
     *,
     evaluation: Evaluation | None = None,
-    audit: AuditResult | None = None,
+    audit: Audit | None = None,
     public: bool = False,
     format: Format = Format.HTML,  # noqa: A002 - the word that users type
 ) -> str:
@@ -152,7 +153,7 @@ def _plain(content: Content) -> dict[str, Any]:
     }
 
 
-def _plain_audit(audit: AuditResult) -> dict[str, Any]:
+def _plain_audit(audit: Audit) -> dict[str, Any]:
     return {
         "subject": audit.subject,
         "verdict": audit.verdict.outcome.value,
