@@ -102,7 +102,7 @@ def measure(case: Case, repetitions: int) -> Result:
         ],
         repetitions,
     )
-    few = max(2, repetitions // 10)
+    few = 1 if repetitions <= 10 else 3
     vmap = best_vmap(case, critic, batch, few)
     hooks = ghost = wrong = None
     if case.least_faster_than_opacus is None:
@@ -158,23 +158,22 @@ def text(value: object) -> str:
     return f"{value:.2f}" if isinstance(value, float) else str(value)
 
 
-def print_table(lines: Sequence[Result]) -> None:
-    """The table, in Markdown."""
-    columns = (
-        ("case", "case"),
-        ("private_over_nonprivate", "private / ordinary"),
-        ("must", "must"),
-        ("faster_than_vmap", "× vmap"),
-        ("faster_than_opacus", "× Opacus hooks"),
-        ("faster_than_opacus_ghost", "× Opacus ghost"),
-        ("opacus_penalty_error", "Opacus' error with penalty"),
-        ("peak_memory_ratio", "memory"),
-        ("noise_share", "noise"),
-    )
-    print("| " + " | ".join(title for _, title in columns) + " |")
-    print("|" + "---|" * len(columns))
-    for line in lines:
-        print("| " + " | ".join(text(line.get(key)) for key, _ in columns) + " |")
+COLUMNS = (
+    ("case", "case"),
+    ("private_over_nonprivate", "private / ordinary"),
+    ("must", "must"),
+    ("faster_than_vmap", "× vmap"),
+    ("faster_than_opacus", "× Opacus hooks"),
+    ("faster_than_opacus_ghost", "× Opacus ghost"),
+    ("opacus_penalty_error", "Opacus' error with penalty"),
+    ("peak_memory_ratio", "memory"),
+    ("noise_share", "noise"),
+)
+
+
+def print_line(cells: Sequence[str]) -> None:
+    """One line of a Markdown table, as soon as it is known."""
+    print("| " + " | ".join(cells) + " |", flush=True)
 
 
 def main() -> None:
@@ -189,8 +188,12 @@ def main() -> None:
     warnings.filterwarnings("ignore", message="Full backward hook")
     small, large = (10, 3) if options.quick else (60, 15)
     cases = CASES[:3] if options.quick else CASES
-    lines = [measure(case, small if case.name.startswith("mlp") else large) for case in cases]
-    print_table(lines)
+    print_line([title for _, title in COLUMNS])
+    print_line(["---"] * len(COLUMNS))
+    lines = []
+    for case in cases:
+        lines.append(measure(case, small if case.name.startswith("mlp") else large))
+        print_line([text(lines[-1].get(key)) for key, _ in COLUMNS])
     rows = measure_many_rows(small)
     print(f"\nA step at 60 million rows costs {rows['ratio']:.2f} times one at 60 thousand (must: 1.1).")
     if options.json:
