@@ -253,3 +253,19 @@ def test_batches_are_drawn_by_the_mechanisms_rate(
     sizes = np.array([float(step.step(critic, rows, empty)["body.0.weight"].norm()) for _ in range(400)])
     assert sizes.mean() == pytest.approx(10.0, abs=4 * math.sqrt(8.0 / 400))
     assert sizes.var() == pytest.approx(8.0, rel=0.3)
+
+
+DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_the_step_runs_on_the_critics_device(device: str) -> None:
+    """Records are moved to the critic, noise is added there, and the result is where the critic is."""
+    critic = Critic(nn.Sequential(nn.Linear(6, 4), nn.LeakyReLU(0.2), nn.Linear(4, 1))).to(device)
+    rows, fakes = Rows(np.random.default_rng(0).normal(size=(20, 6))), Rows(torch.randn(4, 6))
+    for rule in (GlobalClip(1.0), JointClip(1.0), MicrobatchClip(1.0, 2)):
+        step = a_step(rule, rate=0.5, objective=WassersteinPenalty())
+        for name, gradient in step.step(critic, rows, fakes).items():
+            assert gradient.device == critic.get_parameter(name).device
+            assert gradient.dtype == torch.float32
+            assert gradient.isfinite().all()

@@ -1,0 +1,89 @@
+"""The critic container and the losses: shapes, conditioning, formulas."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from understudy.engine import Critic
+from understudy.engine.conditioning import (
+    Conditioning,
+    OneHotChannels,
+    OneHotFeatures,
+    Projection,
+    Unconditional,
+)
+from understudy.engine.critics import condition, condition_parts
+from understudy.engine.losses import fake_loss, generator_loss, penalty, real_loss
+from understudy.engine.objectives import Hinge, Minimax, Wasserstein, WassersteinPenalty
+from understudy.errors import PlanError, UnsupportedModel
+
+LABELS = torch.tensor([0, 2, 1])
+
+
+@pytest.mark.parametrize(
+    ("conditioning", "x"),
+    [
+        (Unconditional(), torch.randn(3, 4)),
+        (OneHotFeatures(3), torch.randn(3, 4)),
+        (OneHotFeatures(3), torch.randn(3, 1, 2, 2)),
+        (OneHotChannels(3), torch.randn(3, 2, 5, 4)),
+    ],
+)
+def test_joined_parts_are_the_conditioned_rows(conditioning: Conditioning, x: torch.Tensor) -> None:
+    """Conditioning block by block gives what conditioning all rows at once gives."""
+    joined = condition_parts(conditioning, [(x[:1], LABELS[:1]), (x[1:], LABELS[1:])])
+    assert torch.equal(joined, condition(conditioning, x, LABELS))
+
+
+def test_channels_hold_the_label() -> None:
+    """The plane of the record's class is one, the others are zero, and the record comes first."""
+    x = torch.randn(3, 2, 5, 4)
+    rows = condition(OneHotChannels(3), x, LABELS)
+    assert torch.equal(rows[:, :2], x)
+    assert torch.equal(rows[:, 2:].mean((2, 3)), torch.eye(3)[LABELS])
+
+
+def test_projection_adds_the_inner_product_with_the_label() -> None:
+    """The logit is head(h) + ⟨embedding[label], h⟩, computed here by hand."""
+    critic = Critic(nn.Sequential(nn.Linear(4, 6), nn.Tanh()), Projection(3, 6))
+    x = torch.randn(3, 4)
+    h = critic.body(x)
+    expected = [(critic.head(h[i]) + critic.embedding.weight[LABELS[i]] @ h[i]).item() for i in range(3)]
+    assert critic(x, LABELS).tolist() == pytest.approx(expected, abs=1e-6)
+
+
+def test_missing_labels_are_named() -> None:
+    """A conditional critic without labels says what to do."""
+    critic = Critic(nn.Sequential(nn.Linear(7, 1)), OneHotFeatures(3))
+    with pytest.raises(UnsupportedModel, match="no labels"):
+        critic(torch.randn(2, 4), None)
+
+
+def test_losses_follow_their_formulas() -> None:
+    """Each objective's three losses equal the textbook formula at a few logits."""
+    z = torch.tensor([-1.5, 0.0, 2.0], dtype=torch.float64)
+    log_sigmoid = torch.log(1 / (1 + torch.exp(-z)))
+    log_other = torch.log(1 / (1 + torch.exp(z)))
+    assert torch.allclose(real_loss(Minimax(), z), -log_sigmoid)
+    assert torch.allclose(real_loss(Minimax(0.1), z), -(0.9 * log_sigmoid + 0.1 * log_other))
+    assert torch.allclose(fake_loss(Minimax(), z), -log_other)
+    assert torch.allclose(generator_loss(Minimax(), z), -log_sigmoid)
+    for objective in (Wasserstein(), WassersteinPenalty()):
+        assert torch.equal(real_loss(objective, z), -z)
+        assert torch.equal(fake_loss(objective, z), z)
+        assert torch.equal(generator_loss(objective, z), -z)
+    assert real_loss(Hinge(), z).tolist() == [2.5, 1.0, 0.0]
+    assert fake_loss(Hinge(), z).tolist() == [0.0, 1.0, 3.0]
+    assert penalty(WassersteinPenalty(10.0), torch.tensor([[3.0, 4.0]])).tolist() == [160.0]
+
+
+def test_impossible_values_are_refused() -> None:
+    """Values that make no sense are refused where they are written."""
+    with pytest.raises(PlanError, match="smoothing"):
+        Minimax(0.5)
+    with pytest.raises(PlanError, match="weight"):
+        WassersteinPenalty(-1.0)
+    with pytest.raises(PlanError, match="two classes"):
+        OneHotFeatures(1)

@@ -1,0 +1,47 @@
+"""Clamping, spectral normalisation and averaging, against their definitions."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from understudy.engine import MovingAverage, clamp_weights, spectral_normalise
+
+
+def test_clamped_weights_are_within_the_limit() -> None:
+    """Every parameter ends within the limit, and small ones are left as they were."""
+    model = nn.Linear(5, 4)
+    before = model.weight.detach().clone()
+    clamp_weights(model, 0.1)
+    assert torch.equal(model.weight, before.clamp(-0.1, 0.1))
+    assert bool((model.bias.abs() <= 0.1).all())
+
+
+def test_spectral_normalisation_bounds_the_largest_singular_value() -> None:
+    """Large weights end at the bound by an independent singular value decomposition; small ones do not move."""
+    model = nn.Sequential(nn.Linear(8, 6), nn.Conv2d(2, 3, 3), nn.Linear(4, 4)).double()
+    with torch.no_grad():
+        model[0].weight.mul_(50)
+        model[1].weight.mul_(50)
+        model[2].weight.mul_(1e-3)
+    small = model[2].weight.detach().clone()
+    spectral_normalise(model, bound=2.0, iterations=200)
+    for layer in (model[0], model[1]):
+        largest = torch.linalg.matrix_norm(layer.weight.flatten(1), ord=2)
+        assert largest.item() == pytest.approx(2.0, rel=1e-6)
+    assert torch.equal(model[2].weight, small)
+
+
+def test_the_average_follows_the_weights() -> None:
+    """After n updates towards a constant the distance has shrunk by decay to the n."""
+    model = nn.Linear(3, 2)
+    average = MovingAverage(model, decay=0.9)
+    start = model.weight.detach().clone()
+    with torch.no_grad():
+        model.weight.add_(1.0)
+    for _ in range(5):
+        average.update(model)
+    twin = nn.Linear(3, 2)
+    average.copy_to(twin)
+    assert torch.allclose(twin.weight, start + (1 - 0.9**5), atol=1e-6)
