@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
 
-from understudy.cli.console import out, print_json
+from understudy.cli.console import err, out, print_json, progress_bar
+from understudy.errors import PlanError
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+    from understudy.papers.runner import Stage
 
 __all__ = ["app"]
 
@@ -67,6 +75,62 @@ def iterations_command(as_json: _Json = False) -> None:
             "–" if row.joint is None else f"{row.joint:,}",
         )
     out.print(table)
+
+
+PAPERS = {
+    "dp-cgan": "DP-CGAN: Table 1 and Figure 2.",
+    "dp-cgan-tf2": "DP-CGAN in TensorFlow 2: Tables 1 and 2 (thyroid).",
+    "dp-gan": "dp-GAN: Tables 2, 4, 6, 7 and 8 to 10.",
+    "ppgan": "PPGAN: Figures 2, 4 and 5, its closed formula, and ICD-9 codes.",
+    "small-images": "Small images: Figures 1 to 3.",
+}
+
+
+def _command(paper: str) -> Callable[..., None]:
+    def reproduce_paper(
+        folder: Annotated[
+            Path, typer.Option("--out", help="Folder for results; finished runs in it are kept.")
+        ],
+        quick: Annotated[
+            bool, typer.Option("--quick", help="Minutes, far fewer steps (the default).")
+        ] = False,
+        full: Annotated[bool, typer.Option("--full", help="All data and many more steps.")] = False,
+        seeds: Annotated[
+            int | None, typer.Option(min=1, help="Runs per setting: 1 if quick, 3 if full.")
+        ] = None,
+    ) -> None:
+        from understudy.papers.catalogue import FULL, QUICK, reproduce
+
+        if quick and full:
+            raise PlanError("choose one of --quick and --full, not both.")
+        with progress_bar() as bar:
+            page = reproduce(
+                paper, FULL if full else QUICK, folder, seeds=seeds or (3 if full else 1), told=_shown_on(bar)
+            )
+        err.print(f"written: {page}, tables and figures beside it")
+
+    reproduce_paper.__doc__ = (
+        f"{PAPERS[paper]}\n\nWrites tables (Markdown, CSV, JSON), figures (SVG, PNG) and report.html. May be "
+        f"interrupted and started again.\n\nExample: `understudy reproduce {paper} --quick --out results/{paper}`"
+    )
+    return reproduce_paper
+
+
+def _shown_on(bar: Progress) -> Callable[[Stage], None]:
+    """Moves two bars: runs of the study, and steps of the run."""
+    runs = bar.add_task("runs", total=None, note="")
+    steps = bar.add_task("steps", total=1, note="")
+
+    def told(stage: Stage) -> None:
+        note = f"{stage.name}{' (finished before)' if stage.skipped else ''}"
+        bar.update(runs, total=stage.total, completed=stage.number - 1, note=f"run {stage.number}: {note}")
+        bar.update(steps, total=stage.steps, completed=stage.step)
+
+    return told
+
+
+for _paper in PAPERS:
+    app.command(_paper)(_command(_paper))
 
 
 def _number(value: float | None) -> str:

@@ -1,0 +1,64 @@
+"""The studies by the names of their papers, the two scales, and the one function that does it all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from understudy.papers import dp_cgan, dp_cgan_tf2, dp_gan, ppgan, small_images
+from understudy.papers.figures import write_figures
+from understudy.papers.page import write_page
+from understudy.papers.runner import run_study
+from understudy.papers.study import Scale
+from understudy.papers.tables import fill, write_tables
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from understudy.papers.runner import Stage
+    from understudy.papers.study import Study
+
+__all__ = ["FULL", "QUICK", "STUDIES", "reproduce"]
+
+STUDIES: dict[str, Callable[[Scale], Study]] = {
+    "dp-cgan": dp_cgan.study,
+    "dp-cgan-tf2": dp_cgan_tf2.study,
+    "dp-gan": dp_gan.study,
+    "ppgan": ppgan.study,
+    "small-images": small_images.study,
+}
+"""What can be reproduced."""
+
+QUICK = Scale(
+    "quick",
+    dense_steps=600,
+    conv_steps=16,
+    drawn=4_000,
+    judge_rows=6_000,
+    points=2,
+    task_steps=40,
+    capacities=(16, 32),
+)
+"""A look at everything in minutes: far fewer steps than the papers, with the noise that the budget then needs."""
+
+FULL = Scale("full", dense_steps=8_000, conv_steps=1_500)
+"""All data, an hour or so of training; the noise follows from the budget, as in quick runs."""
+
+
+def reproduce(
+    paper: str, scale: Scale, out: Path, *, seeds: int = 1, told: Callable[[Stage], None] | None = None
+) -> Path:
+    """Run the paper's study and write tables, figures and `report.html`; returns the page.
+
+    Args:
+        paper: a key of `STUDIES`.
+        scale: `QUICK` or `FULL`.
+        out: the folder; finished runs in it are kept.
+        seeds: how often each job is run.
+        told: called as runs start, advance and are skipped.
+    """
+    study = STUDIES[paper](scale)
+    outcomes = run_study(study, out, seeds=seeds, told=told)
+    tables = fill(study, outcomes)
+    write_tables(tables, out)
+    return write_page(study, scale.name, tables, write_figures(study, outcomes, out), out)

@@ -1,0 +1,99 @@
+"""Figures of a study as SVG and PNG: sample grids and curves of a score against the certified ε."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from understudy.papers.runner import PER_CLASS
+from understudy.papers.study import GridFigure
+from understudy.papers.tables import over_seeds
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from understudy.papers.runner import Outcome
+    from understudy.papers.study import CurvesFigure, Study
+
+__all__ = ["write_figures"]
+
+
+def write_figures(study: Study, outcomes: Sequence[Outcome], out: Path) -> tuple[Path, ...]:
+    """Draw every figure; returns the PNG files in the study's order."""
+    folder = out / "figures"
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    for figure in study.figures:
+        if isinstance(figure, GridFigure):
+            drawn = _grid(figure, out / "runs" / f"{figure.job}-0.npz")
+        else:
+            drawn = _curves(figure, outcomes)
+        for suffix in ("svg", "png"):
+            drawn.savefig(folder / f"{figure.name}.{suffix}", dpi=110, metadata=_STILL[suffix])
+        written.append(folder / f"{figure.name}.png")
+    return tuple(written)
+
+
+_STILL: dict[str, dict[str, Any]] = {"svg": {"Date": None}, "png": {}}
+"""No time of drawing in the file, so that the same results give the same figure."""
+
+
+def _figure(width: float, height: float) -> Any:
+    """A figure without pyplot, which would keep global state."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def _grid(figure: GridFigure, path: Path) -> Any:
+    with np.load(path, allow_pickle=False) as kept:
+        pixels = kept["pixels"]
+    columns = math.ceil(len(pixels) / PER_CLASS)
+    height, width, channels = pixels.shape[1:]
+    canvas = np.zeros((PER_CLASS * height, columns * width, channels), dtype=np.uint8)
+    for place, image in enumerate(pixels):
+        column, row = divmod(place, PER_CLASS)
+        canvas[row * height : (row + 1) * height, column * width : (column + 1) * width] = image
+    drawn = _figure(0.5 * columns + 0.2, 0.5 * PER_CLASS + 0.5)
+    axes = drawn.subplots()
+    axes.imshow(canvas.squeeze(), cmap="gray", vmin=0, vmax=255, interpolation="nearest")
+    axes.set_axis_off()
+    axes.set_title(figure.title, fontsize=9)
+    return drawn
+
+
+def _curves(figure: CurvesFigure, outcomes: Sequence[Outcome]) -> Any:
+    drawn = _figure(6.0, 4.0)
+    axes = drawn.subplots()
+    for curve in figure.curves:
+        points = []
+        for job in curve.jobs:
+            runs = [outcome for outcome in outcomes if outcome.job == job]
+            if runs and runs[0].epsilon is not None:
+                value = over_seeds([run.values[figure.score.name] for run in runs])
+                points.append((runs[0].epsilon, value))
+        axes.errorbar(
+            [epsilon for epsilon, _ in points],
+            [value.value for _, value in points],
+            yerr=[_half(value.low, value.high) for _, value in points],
+            marker="o",
+            capsize=3,
+            label=curve.label,
+        )
+    if figure.paper_level is not None:
+        axes.axhline(figure.paper_level, linestyle="--", color="grey", label=f"paper: {figure.paper_level:g}")
+    axes.set_xlabel("certified ε")
+    axes.set_ylabel(figure.score.name)
+    axes.set_title(figure.title, fontsize=9)
+    axes.legend(fontsize=8)
+    return drawn
+
+
+def _half(low: float | None, high: float | None) -> float:
+    return 0.0 if low is None or high is None else (high - low) / 2

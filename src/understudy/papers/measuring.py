@@ -1,0 +1,213 @@
+"""Scores of one job: what the evaluation room measures, in the papers' own arrangements."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from understudy.encode import encode
+from understudy.errors import EvaluationError
+from understudy.evaluation import images, scores
+from understudy.evaluation.intervals import Estimate, from_seeds, jackknife
+from understudy.evaluation.learners import Learner, prior_predictor, train
+from understudy.evaluation.utility import Labelled
+from understudy.papers.study import (
+    Classified,
+    CodeFidelity,
+    Inception,
+    JensenShannon,
+    Job,
+    Metric,
+    Score,
+    SemiSupervised,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    import pandas as pd
+
+    from understudy.encode import Encoded
+    from understudy.evaluation.domain import DomainClassifier
+    from understudy.evaluation.result import Measure
+    from understudy.images import Images
+    from understudy.release import Release
+    from understudy.schema import Schema
+
+__all__ = ["Material", "Value", "measured"]
+
+Floats = npt.NDArray[np.floating[Any]]
+Ints = npt.NDArray[np.integer[Any]]
+
+
+@dataclass(frozen=True)
+class Value:
+    """A number with the ends of its 95 % interval, and what a trivial predictor or generator reaches."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+    floor: float | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Material:
+    """What a job is scored with.
+
+    Args:
+        schema: of the data set, labels included.
+        train: real training rows, for the judge and for jobs that score real rows.
+        test: real rows that training never saw.
+        cache: where the judge is kept.
+    """
+
+    schema: Schema
+    train: Encoded
+    test: Encoded
+    cache: Path
+
+    def labelled(self, rows: Encoded) -> Labelled:
+        """Encoded rows with their classes."""
+        if rows.labels is None or self.schema.label_classes is None:
+            raise EvaluationError("this score needs labels, and the data set has none.")
+        return Labelled(rows.x, rows.labels, len(self.schema.label_classes))
+
+    def judge(self, rows: int | None) -> DomainClassifier:
+        """The classifier behind the inception score, trained on real rows or read from the cache."""
+        from understudy.evaluation.domain import domain_classifier
+
+        known = self.labelled(self.train)
+        return domain_classifier(
+            Labelled(known.features[:rows], known.labels[:rows], known.classes), cache=self.cache
+        )
+
+
+def measured(job: Job, release: Release | None, material: Material, seed: int) -> dict[str, Value]:
+    """Every score of the job, by name; without a release real training rows are scored."""
+    shown = _Shown(job, release, material, seed)
+    return {score.name: shown.value(score) for score in job.scores}
+
+
+class _Shown:
+    """The rows that are scored, and predictions that several scores share."""
+
+    def __init__(self, job: Job, release: Release | None, material: Material, seed: int) -> None:
+        self._release = release
+        self._material = material
+        self._seed = seed
+        self._predicted: dict[Learner, Floats] = {}
+        if release is None:
+            self._x, self._labels = material.train.x[: job.drawn], material.train.labels
+            self._labels = None if self._labels is None else self._labels[: job.drawn]
+        else:
+            drawn: pd.DataFrame | Images = release.sample(job.drawn, seed=seed)
+            encoded = encode(drawn, release.schema)
+            self._x, self._labels = encoded.x, encoded.labels
+
+    def value(self, score: Score) -> Value:
+        match score:
+            case Classified():
+                return self._classified(score)
+            case Inception():
+                return self._inception(score)
+            case JensenShannon():
+                from understudy.evaluation.image_fidelity import discriminator_score
+
+                return _of_measure(discriminator_score(self._x, self._material.test.x, seed=self._seed))
+            case SemiSupervised():
+                return self._semi_supervised(score)
+            case CodeFidelity(name=name):
+                return self._codes(name)
+
+    def _classified(self, score: Classified) -> Value:
+        test = self._material.labelled(self._material.test)
+        predicted = self._predictions(score.learner, test)
+        compute = _METRICS[score.metric]
+        estimate = from_seeds(
+            lambda rows: [compute(test.labels[rows], predicted[rows])], len(test), replicates=20
+        )
+        constant = prior_predictor(test.labels, test.classes)(test.features)
+        return Value(estimate.value, estimate.low, estimate.high, compute(test.labels, constant))
+
+    def _predictions(self, learner: Learner, test: Labelled) -> Floats:
+        if learner not in self._predicted:
+            if self._labels is None:
+                raise EvaluationError(
+                    "classifiers need labelled rows; this generator was trained without labels."
+                )
+            predictor = train(learner, self._x, self._labels, test.classes, self._seed)
+            self._predicted[learner] = predictor(test.features)
+        return self._predicted[learner]
+
+    def _inception(self, score: Inception) -> Value:
+        probabilities = self._material.judge(score.judge_rows).probabilities(self._x)
+        classes = probabilities.shape[1]
+        if score.splits == 1:
+            one = jackknife(images.inception_score, probabilities, low=1.0, high=classes)
+            return Value(one.value, one.low, one.high, 1.0)
+        order = np.random.default_rng(0).permutation(len(probabilities))
+        parts = images.inception_scores(probabilities[order], score.splits)
+        half = 2.262 * float(parts.std(ddof=1)) / np.sqrt(score.splits)
+        found = Estimate.around(float(parts.mean()), half, 1.0, classes)
+        return Value(found.value, found.low, found.high, 1.0)
+
+    def _semi_supervised(self, score: SemiSupervised) -> Value:
+        from understudy.evaluation.semisupervised import semi_supervised
+
+        assert self._release is not None
+        known = self._material.labelled(self._material.train)
+        few = Labelled(known.features[-score.labelled :], known.labels[-score.labelled :], known.classes)
+        test = self._material.labelled(self._material.test)
+        return _of_measure(
+            semi_supervised(_coded(self._release), few, test, steps=score.steps, seed=self._seed)
+        )
+
+    def _codes(self, name: str) -> Value:
+        from understudy.evaluation.codes import code_fidelity
+
+        present = [np.asarray(x > 0, dtype=np.uint8) for x in (self._x, self._material.test.x)]
+        found = {measure.name: measure for measure in code_fidelity(present[0], present[1])}
+        return _of_measure(found[name])
+
+
+def _hard_micro(labels: Ints, probabilities: Floats) -> float:
+    """What the thyroid notebook computes: the micro AuROC of predicted classes instead of probabilities."""
+    hard = np.eye(probabilities.shape[1])[probabilities.argmax(axis=1)]
+    return scores.micro_auroc(labels, hard)
+
+
+_METRICS: dict[Metric, Callable[[Ints, Floats], float]] = {
+    Metric.MICRO: scores.micro_auroc,
+    Metric.MACRO: scores.macro_auroc,
+    Metric.HARD_MICRO: _hard_micro,
+}
+
+
+def _coded(release: Release) -> Callable[[int, int], tuple[Floats, Floats]]:
+    """The release as a source of latent codes and their images."""
+    import torch
+
+    from understudy.gan.generators import draw_latent
+    from understudy.weights import generator_with
+
+    recipe = release.card.plan.recipe
+    generator = generator_with(release.weights, recipe, release.schema)
+
+    def draw(rows: int, seed: int) -> tuple[Floats, Floats]:
+        source = torch.Generator().manual_seed(seed)
+        codes = draw_latent(recipe.latent, rows, source)
+        with torch.inference_mode():
+            made = torch.cat([generator(part, None) for part in torch.split(codes, 1024)])
+        return codes.numpy(), made.numpy()
+
+    return draw
+
+
+def _of_measure(measure: Measure) -> Value:
+    low, high = measure.low, measure.high
+    finite = low is not None and high is not None and np.isfinite(low) and np.isfinite(high)
+    return Value(measure.value, low if finite else None, high if finite else None, measure.floor)

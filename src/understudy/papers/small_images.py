@@ -1,0 +1,97 @@
+"""Small images (Schwabedal, Michel, Riontino 2020): Figures 1 to 3."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from understudy.papers.study import Curve, CurvesFigure, GridFigure, Inception, Job, Line, Scale, Study, Table
+from understudy.recipes.papers import SMALL_IMAGES, small_images
+
+if TYPE_CHECKING:
+    from understudy.recipes import Recipe
+
+__all__ = ["study"]
+
+_STEPS = 40 * 469
+_CAP = 20.0
+"""No run may cost more than this; what each costs is certified and shown."""
+
+
+def study(scale: Scale) -> Study:
+    """Curves of the inception score against ε for clipping bounds, noise multipliers and capacities."""
+    score = Inception(1, scale.judge_rows)
+    bounds = {
+        f"C = {bound:g}": small_images(bound=bound, noise_multiplier=0.5) for bound in (0.1, 1.0, 100.0)
+    }
+    noises = {f"σ = {sigma:g}": small_images(noise_multiplier=sigma) for sigma in (0.5, 0.8, 0.9, 1.0)}
+    sizes = {
+        f"capacity {size}": small_images(capacity=size, noise_multiplier=0.5) for size in scale.capacities
+    }
+    recipes = {recipe.name: recipe for part in (bounds, noises, sizes) for recipe in part.values()}
+    baseline = Job(
+        "gan", scale.images, SMALL_IMAGES, None, (score,), scale.conv_steps, scale.rows, drawn=scale.drawn
+    )
+    jobs = [baseline, *(job for recipe in recipes.values() for job in _points(recipe, scale, score))]
+    best = _points(noises["σ = 0.8"], scale, score)[-1]
+    return Study(
+        paper="small-images",
+        title="Differentially private generation of small images, Schwabedal et al. 2020",
+        jobs=tuple(jobs),
+        tables=(_table(noises, scale, score),),
+        figures=(
+            _figure("figure-1", "Figure 1: clipping bound, σ = 0.5", bounds, scale, score),
+            _figure("figure-2", "Figure 2: noise multiplier, C = 1", noises, scale, score),
+            _figure("figure-3", "Figure 3: capacity, σ = 0.5, C = 1", sizes, scale, score),
+            GridFigure("grid-gan", "without noise", "gan"),
+            GridFigure("grid-private", "σ = 0.8", best.name),
+        ),
+        notes=(
+            "The paper's curves pick points by a classifier of private images; ours are the last of each run.",
+        ),
+    )
+
+
+def _points(recipe: Recipe, scale: Scale, score: Inception) -> tuple[Job, ...]:
+    """Runs of growing length with the recipe's noise: the points of one curve."""
+    longest = scale.conv_steps or _STEPS
+    lengths = scale.some(tuple(max(1, longest * share // 8) for share in (1, 2, 4, 8)))
+    return tuple(
+        Job(
+            f"{recipe.name}-{steps}",
+            scale.images,
+            recipe,
+            _CAP,
+            (score,),
+            steps,
+            scale.rows,
+            drawn=min(scale.drawn, 9_984),
+            keep_noise=True,
+        )
+        for steps in lengths
+    )
+
+
+def _figure(
+    name: str, title: str, recipes: dict[str, Recipe], scale: Scale, score: Inception
+) -> CurvesFigure:
+    curves = tuple(
+        Curve(label, tuple(job.name for job in _points(recipe, scale, score)))
+        for label, recipe in recipes.items()
+    )
+    return CurvesFigure(name, title, score, curves, paper_level=8.51)
+
+
+def _table(noises: dict[str, Recipe], scale: Scale, score: Inception) -> Table:
+    printed = {"σ = 0.5": 7.2, "σ = 0.8": 7.2, "σ = 0.9": None, "σ = 1": 3.0}
+    lines = [Line("without noise", "gan", score, 8.51)]
+    lines += [
+        Line(
+            label,
+            _points(recipe, scale, score)[-1].name,
+            score,
+            printed[label],
+            ("small-images", f"{label}, 40 epochs"),
+        )
+        for label, recipe in noises.items()
+    ]
+    return Table("plateaus", "Figure 2 in numbers: the plateau of each curve", tuple(lines))

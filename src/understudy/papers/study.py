@@ -1,0 +1,321 @@
+"""What a reproduction consists of, as frozen values: jobs, the scores they are given, tables and figures."""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, TypeVar
+
+from understudy.codec import to_plain
+from understudy.errors import PlanError
+
+if TYPE_CHECKING:
+    from understudy.evaluation.learners import Learner
+    from understudy.recipes import Recipe
+
+__all__ = [
+    "AnyTable",
+    "Classified",
+    "CodeFidelity",
+    "Curve",
+    "CurvesFigure",
+    "GenerateScoreTable",
+    "GridFigure",
+    "Inception",
+    "IterationsTable",
+    "JensenShannon",
+    "Job",
+    "Line",
+    "Metric",
+    "NoiseTable",
+    "Scale",
+    "Score",
+    "SemiSupervised",
+    "Study",
+    "Table",
+]
+
+T = TypeVar("T")
+
+
+class Metric(enum.Enum):
+    """How predicted classes are scored."""
+
+    MICRO = "micro AuROC"
+    MACRO = "macro AuROC"
+    HARD_MICRO = "micro AuROC of hard labels"  # the thyroid notebook's; high for a constant predictor
+
+
+@dataclass(frozen=True)
+class Classified:
+    """A classifier trained on synthetic rows alone and tested on real ones."""
+
+    kind: ClassVar[str] = "classified"
+    learner: Learner
+    metric: Metric
+
+    @property
+    def name(self) -> str:
+        """How tables call it."""
+        return f"{self.learner.value}: {self.metric.value}"
+
+
+@dataclass(frozen=True)
+class Inception:
+    """The inception score by a classifier of the data's own domain.
+
+    Args:
+        splits: 10 as in dp-gan, or 1 as in the curves of small-images.
+        judge_rows: how many real training rows the classifier learns from, None for all.
+    """
+
+    kind: ClassVar[str] = "inception"
+    splits: int = 10
+    judge_rows: int | None = None
+
+    @property
+    def name(self) -> str:
+        """How tables call it."""
+        return f"inception score, {self.splits} split{'s' if self.splits > 1 else ''}"
+
+
+@dataclass(frozen=True)
+class JensenShannon:
+    """The dp-gan paper's score of unlabelled images; 0 is best."""
+
+    kind: ClassVar[str] = "jensen-shannon"
+    name: ClassVar[str] = "Jensen-Shannon score"
+
+
+@dataclass(frozen=True)
+class SemiSupervised:
+    """Accuracy of a classifier of few labelled images that is helped by synthetic ones (Algorithm 4 of dp-gan)."""
+
+    kind: ClassVar[str] = "semi-supervised"
+    labelled: int
+    steps: int = 600
+
+    @property
+    def name(self) -> str:
+        """How tables call it."""
+        return f"semi-supervised accuracy, {self.labelled} labelled"
+
+
+@dataclass(frozen=True)
+class CodeFidelity:
+    """One of the measures of `understudy.evaluation.codes`, by its name."""
+
+    kind: ClassVar[str] = "codes"
+    name: str = "prevalence correlation"
+
+
+Score = Classified | Inception | JensenShannon | SemiSupervised | CodeFidelity
+
+
+@dataclass(frozen=True)
+class Job:
+    """One thing to train and to score; the runner repeats it with several seeds.
+
+    Args:
+        name: unique in its study, and a file name.
+        dataset: a known data set.
+        recipe: what is trained; None scores real training rows in the place of synthetic ones.
+        epsilon: the budget, or None for a baseline without privacy.
+        scores: what is measured.
+        steps: critic steps, the noise then follows from the budget; None takes the recipe's noise and as many steps
+            as the budget allows.
+        rows: use this many training rows, None for all.
+        public: this many further training rows are declared public and kept out of the private ones.
+        drawn: synthetic rows that are scored.
+        delta: the budget's δ.
+        keep_noise: with `steps`, keep the recipe's noise as well; the run then costs what it costs, up to `epsilon`.
+    """
+
+    name: str
+    dataset: str
+    recipe: Recipe | None
+    epsilon: float | None
+    scores: tuple[Score, ...]
+    steps: int | None = None
+    rows: int | None = None
+    public: int = 0
+    drawn: int = 10_000
+    delta: float = 1e-5
+    keep_noise: bool = False
+
+    def fingerprint(self, seed: int) -> str:
+        """Changes whenever anything that the result depends on changes."""
+        text = json.dumps([to_plain(self), seed], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:24]
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of a table: the paper's value beside ours.
+
+    Args:
+        label: the paper's name of the setting.
+        job: whose results are shown; None where nothing could be run.
+        score: which of its scores.
+        paper: the printed value, None if the paper prints none.
+        claim: (paper, setting) in the table of claims, for the claimed and the certified ε of the paper's run.
+        remark: what a reader must know.
+    """
+
+    label: str
+    job: str | None
+    score: Score
+    paper: float | None = None
+    claim: tuple[str, str] | None = None
+    remark: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of a paper, made again."""
+
+    name: str
+    title: str
+    lines: tuple[Line, ...]
+    remark: str = ""
+
+
+@dataclass(frozen=True)
+class GenerateScoreTable:
+    """The ppgan paper's generate score |IS - mean| / (max - min) over a set of jobs, beside the inception score."""
+
+    name: str
+    title: str
+    jobs: tuple[str, ...]
+    score: Inception
+    remark: str = ""
+
+
+@dataclass(frozen=True)
+class IterationsTable:
+    """Table 7 of the dp-gan paper: a calculation, no training."""
+
+    name: str
+    title: str
+    remark: str = ""
+
+
+@dataclass(frozen=True)
+class NoiseTable:
+    """The closed formula of the ppgan paper beside what the accountant certifies for it: no training."""
+
+    name: str
+    title: str
+    remark: str = ""
+
+
+AnyTable = Table | GenerateScoreTable | IterationsTable | NoiseTable
+
+
+@dataclass(frozen=True)
+class GridFigure:
+    """Sample images of a job, by class where there are classes."""
+
+    name: str
+    title: str
+    job: str
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One curve: jobs in the order of their ε."""
+
+    label: str
+    jobs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class CurvesFigure:
+    """A score against the certified ε."""
+
+    name: str
+    title: str
+    score: Score
+    curves: tuple[Curve, ...]
+    paper_level: float | None = None
+    """A horizontal line at a value that the paper prints."""
+
+
+@dataclass(frozen=True)
+class Study:
+    """All that is reproduced of one paper."""
+
+    paper: str
+    title: str
+    jobs: tuple[Job, ...]
+    tables: tuple[AnyTable, ...]
+    figures: tuple[GridFigure | CurvesFigure, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        names = {job.name for job in self.jobs}
+        if len(names) != len(self.jobs):
+            raise PlanError(f"study {self.paper!r}: two jobs have the same name.")
+        missing = _mentioned(self) - names
+        if missing:
+            raise PlanError(f"study {self.paper!r} shows jobs that it does not run: {sorted(missing)}.")
+
+
+def _mentioned(study: Study) -> set[str]:
+    found: set[str] = set()
+    for table in study.tables:
+        if isinstance(table, GenerateScoreTable):
+            found |= set(table.jobs)
+        elif isinstance(table, Table):
+            found |= {line.job for line in table.lines if line.job is not None}
+    for figure in study.figures:
+        found |= (
+            {figure.job} if isinstance(figure, GridFigure) else {job for c in figure.curves for job in c.jobs}
+        )
+    return found
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much of a paper's effort is spent.
+
+    Args:
+        name: "quick", "full", or that of a test.
+        images: the image data set.
+        unlabelled: the stand-ins for unlabelled image sets.
+        table: the labelled table.
+        codes: the stand-in for medical codes.
+        rows: training rows, None for all.
+        dense_steps: critic steps of dense systems, None for as many as the budget allows.
+        conv_steps: critic steps of convolutional systems, None for as many as the budget allows.
+        drawn: synthetic rows that are scored.
+        judge_rows: rows for the inception score's classifier, None for all.
+        points: how many values of a sweep are run, None for all.
+        task_steps: steps of the semi-supervised task.
+        capacities: of the networks that small-images compares.
+        public: images that dp-gan declares public.
+    """
+
+    name: str
+    images: str = "mnist"
+    unlabelled: tuple[str, ...] = ("fashion-mnist", "usps")
+    table: str = "thyroid"
+    codes: str | None = "diabetes130"
+    rows: int | None = None
+    dense_steps: int | None = None
+    conv_steps: int | None = None
+    drawn: int = 60_000
+    judge_rows: int | None = None
+    points: int | None = None
+    task_steps: int = 600
+    capacities: tuple[int, ...] = (16, 32, 96, 128)
+    public: int = 1_000
+
+    def some(self, values: tuple[T, ...]) -> tuple[T, ...]:
+        """The values of a sweep that this scale runs: the first, the last, and some between."""
+        if self.points is None or self.points >= len(values):
+            return values
+        chosen = {round(index * (len(values) - 1) / max(1, self.points - 1)) for index in range(self.points)}
+        return tuple(value for place, value in enumerate(values) if place in chosen)

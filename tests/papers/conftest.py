@@ -1,0 +1,27 @@
+"""A scale so small that whole studies run in a test, on data that comes with scikit-learn."""
+
+from __future__ import annotations
+
+import pytest
+
+from understudy.papers.study import Scale
+
+
+@pytest.fixture
+def tiny() -> Scale:
+    return Scale(
+        "tiny",
+        images="digits",
+        unlabelled=("digits",),
+        table="iris",
+        codes=None,
+        rows=300,
+        dense_steps=3,
+        conv_steps=2,
+        drawn=200,
+        judge_rows=300,
+        points=1,
+        task_steps=4,
+        capacities=(2, 4),
+        public=100,
+    )

@@ -1,0 +1,148 @@
+"""Studies: all five are well formed, and one goes from jobs to a page, also after an interruption."""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from understudy.errors import PlanError
+from understudy.papers.catalogue import FULL, QUICK, STUDIES, reproduce
+from understudy.papers.measuring import Value
+from understudy.papers.runner import Outcome, Stage, run_study
+from understudy.papers.study import Inception, Line, Scale, Table
+from understudy.papers.tables import FilledTable, Row, fill, over_seeds
+
+
+@pytest.mark.parametrize("paper", sorted(STUDIES))
+@pytest.mark.parametrize("scale", [QUICK, FULL], ids=lambda scale: scale.name)
+def test_every_study_is_well_formed(paper: str, scale: Scale) -> None:
+    """Tables and figures show only jobs that run and scores that those jobs measure."""
+    study = STUDIES[paper](scale)
+    assert study.paper == paper
+    measured = {job.name: {score.name for score in job.scores} for job in study.jobs}
+    for table in study.tables:
+        if isinstance(table, Table):
+            for line in table.lines:
+                assert line.job is None or line.score.name in measured[line.job]
+
+
+def test_a_study_that_shows_what_it_does_not_run_is_refused(tiny: Scale) -> None:
+    """A misspelt job in a table is found when the study is built, not after hours of training."""
+    study = STUDIES["dp-cgan"](tiny)
+    wrong = Table("x", "x", (Line("x", "nobody", Inception()),))
+    with pytest.raises(PlanError, match="nobody"):
+        replace(study, tables=(wrong,))
+
+
+def test_fingerprints_tell_settings_and_seeds_apart(tiny: Scale) -> None:
+    """A result is reused only for the very same job and seed."""
+    job = STUDIES["dp-cgan"](tiny).jobs[2]
+    prints = {job.fingerprint(0), job.fingerprint(1), replace(job, steps=4).fingerprint(0)}
+    assert job.recipe is not None
+    prints.add(replace(job, recipe=replace(job.recipe, batch=7)).fingerprint(0))
+    assert len(prints) == 4
+    assert job.fingerprint(0) == replace(job).fingerprint(0)
+
+
+class PowerCutError(Exception):
+    """Stands for a power cut."""
+
+
+def test_an_interrupted_study_goes_on_where_it_was(tmp_path: Path, tiny: Scale) -> None:
+    """Finished runs are skipped and unchanged, a half-written or foreign file is run again."""
+    study = STUDIES["dp-cgan"](tiny)
+
+    def cut(stage: Stage) -> None:
+        if stage.number == 3:
+            raise PowerCutError
+
+    with pytest.raises(PowerCutError):
+        run_study(study, tmp_path, told=cut)
+    kept = sorted((tmp_path / "runs").glob("*.json"))
+    assert [path.name for path in kept] == ["cgan-0.json", "real-0.json"]
+    before = (tmp_path / "runs" / "real-0.json").read_bytes()
+    (tmp_path / "runs" / "cgan-0.json").write_text('{"job": "cgan"')
+    stages: list[Stage] = []
+    outcomes = run_study(study, tmp_path, told=stages.append)
+    assert [outcome.job for outcome in outcomes] == [job.name for job in study.jobs]
+    assert (tmp_path / "runs" / "real-0.json").read_bytes() == before
+    assert {stage.name for stage in stages if stage.skipped} == {"real"}
+    assert {stage.total for stage in stages} == {4}
+    again = run_study(study, tmp_path)
+    assert again == outcomes
+
+
+def test_a_changed_job_is_run_again(tmp_path: Path, tiny: Scale) -> None:
+    """A result of other settings under the same name does not pass for the new one."""
+    study = STUDIES["dp-cgan"](tiny)
+    only = replace(study, jobs=study.jobs[:1], tables=(), figures=())
+    first = run_study(only, tmp_path)
+    changed = replace(only, jobs=(replace(only.jobs[0], drawn=150),))
+    second = run_study(changed, tmp_path)
+    assert first[0].fingerprint != second[0].fingerprint
+
+
+def test_reproduce_writes_tables_figures_and_a_page(tmp_path: Path, tiny: Scale) -> None:
+    """The paper's value, the claimed ε, the certified ε and ours with its interval stand side by side."""
+    page = reproduce("dp-cgan", tiny, tmp_path, seeds=2)
+    table = json.loads((tmp_path / "tables" / "table-1.json").read_text())
+    row = next(r for r in table["rows"] if r["setting"] == "dp-cgan" and "logistic" in r["measure"])
+    assert (row["paper"], row["claimed_epsilon"], row["runs"]) == (0.8757, 9.6, 2)
+    assert row["certified_epsilon"] == pytest.approx(8.165, abs=1e-2)
+    assert row["our_epsilon"] <= 9.6
+    assert row["low"] <= row["ours"] <= row["high"]
+    with (tmp_path / "tables" / "table-1.csv").open(newline="") as file:
+        assert len(list(csv.DictReader(file))) == len(table["rows"]) == 8
+    assert "| dp-cgan-basic |" in (tmp_path / "tables" / "table-1.md").read_text()
+    for suffix in ("svg", "png"):
+        assert (tmp_path / "figures" / f"figure-2-dp-cgan.{suffix}").stat().st_size > 1000
+    text = page.read_text()
+    assert "<table>" in text
+    assert "http" not in text.replace("http://www.w3.org", "")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("paper", ["dp-cgan-tf2", "dp-gan", "ppgan", "small-images"])
+def test_the_other_studies_reach_their_page(paper: str, tmp_path: Path, tiny: Scale) -> None:
+    """Every job, score, table and figure of the study works on tiny data."""
+    assert reproduce(paper, tiny, tmp_path).is_file()
+
+
+def test_the_interval_over_seeds_holds_both_kinds_of_spread() -> None:
+    """Equal runs keep the width of one run; differing runs widen it."""
+    same = over_seeds([Value(0.5, 0.4, 0.6, 0.1), Value(0.5, 0.4, 0.6, 0.1)])
+    assert (same.low, same.high, same.floor) == (pytest.approx(0.4), pytest.approx(0.6), pytest.approx(0.1))
+    apart = over_seeds([Value(0.4, 0.3, 0.5), Value(0.6, 0.5, 0.7)])
+    assert apart.low is not None
+    assert apart.low < 0.3
+    single = over_seeds([Value(0.5, 0.4, 0.6)])
+    assert (single.low, single.high) == (0.4, 0.6)
+
+
+def test_a_line_without_a_run_shows_the_paper_alone(tiny: Scale) -> None:
+    """Where a data set cannot be had there is no value of ours, and the remark says why."""
+    study = STUDIES["dp-cgan"](tiny)
+    line = Line("LSUN", None, Inception(), 4.16, remark="cannot be had here")
+    filled = fill(replace(study, tables=(Table("t", "t", (line,)),)), [])
+    assert filled[0].rows[0].ours is None
+    assert "| LSUN | inception score, 10 splits | 4.16 | – |" in filled[0].markdown()
+
+
+def test_a_table_is_valid_json_and_csv_with_missing_numbers() -> None:
+    """None is null in JSON and empty in CSV."""
+    row = Row("a", "b", None, None, None, None, 0.5, None, None, None, 1)
+    table = FilledTable("t", "T", (row,))
+    assert json.loads(table.json())["rows"][0]["paper"] is None
+    assert next(csv.DictReader(table.csv().splitlines()))["paper"] == ""
+
+
+def test_outcomes_survive_their_file() -> None:
+    """What is read back from disk equals what was written."""
+    from understudy.codec import from_json, to_json
+
+    outcome = Outcome("j", 1, "f", None, 3, 1.15, 0.2, {"m": Value(0.5, None, None, 0.1)})
+    assert from_json(Outcome, to_json(outcome)) == outcome
