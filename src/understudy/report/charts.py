@@ -104,10 +104,9 @@ def example_picture(content: Content) -> Picture | None:
     """A contact sheet of synthetic images, one row per class."""
     if not isinstance(content.examples, Images):
         return None
-    count = len(content.examples)
-    return contact_sheet(
-        content.examples.pixels, 10, f"{count} synthetic images in rows of ten, one class per row"
-    )
+    rows = "" if content.schema.label_classes is None else ", one class per row"
+    words = f"{len(content.examples)} synthetic images in rows of ten{rows}"
+    return contact_sheet(content.examples.pixels, 10, words)
 
 
 def neighbours(found: Pictures | None) -> Picture | None:
