@@ -77,6 +77,34 @@ def iterations_command(as_json: _Json = False) -> None:
     out.print(table)
 
 
+@app.command("judge")
+def judge_command(
+    folder: Annotated[
+        Path, typer.Option("--out", help="Folder of a reproduction; the judge is kept inside.")
+    ],
+    data: Annotated[str, typer.Option(help="A known set of labelled images.")] = "mnist",
+    as_json: _Json = False,
+) -> None:
+    """Train the classifier behind the inception score, and say how good it is on test images.
+
+    Example: `understudy reproduce judge --data mnist --out results/dp-gan`
+    """
+    from understudy.papers.judge import train_judge
+
+    with progress_bar() as bar:
+        task = bar.add_task(f"training on {data}", total=100, note="")
+        found = train_judge(
+            data, folder / "judge", told=lambda share: bar.update(task, completed=round(100 * share))
+        )
+    if as_json:
+        print_json(found.plain())
+        return
+    interval = f"{found.low:.4f} … {found.high:.4f}"
+    out.print(
+        f"accuracy on the test images of {data}: {found.accuracy:.4f} ({interval})\nsha256 {found.sha256}"
+    )
+
+
 PAPERS = {
     "dp-cgan": "DP-CGAN: Table 1 and Figure 2.",
     "dp-cgan-tf2": "DP-CGAN in TensorFlow 2: Tables 1 and 2 (thyroid).",
