@@ -19,6 +19,7 @@ def failing(result):
     return {reading.name for reading in result.readings if reading.outcome is Outcome.FAIL}
 
 
+@pytest.mark.slow
 def test_correct_mechanism_passes_a_hundred_times(simulated):
     """One hundred audits of the exact mechanism pass, every one."""
     outcomes = [audit(simulated(canaries=300, seed=i), CLAIM, QUICK, seed=i).verdict for i in range(100)]

@@ -85,7 +85,7 @@ class Thoroughness:
     """
 
     rounds: int = 120
-    opposed_rounds: int = 300
+    opposed_rounds: int = 600
     training_rounds: int = 200
     empty_rounds: int = 8
     sampler_rounds: int = 400

@@ -1,0 +1,217 @@
+"""The engine's own step under audit: it passes, and every planted error in it is caught."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from understudy.audit.canaries import CriticSubject, wide_mlp
+from understudy.audit.configuration import audit_plan
+from understudy.audit.production import _Watched, engine_claim, engine_sampler, engine_step
+from understudy.audit.step import Thoroughness, audit
+from understudy.audit.verdict import Outcome
+from understudy.engine import PrivateStep, SeededNoise
+from understudy.engine import mechanism as engine_mechanism
+from understudy.engine.batch import ClippedSum
+from understudy.engine.clipping import (
+    GlobalClip,
+    GroupedClip,
+    JointClip,
+    MicrobatchClip,
+    PublicAdaptiveClip,
+    QuantileAdaptiveClip,
+    SeparateClip,
+    WeightsBiasesClip,
+)
+from understudy.engine.objectives import Hinge, Minimax, WassersteinPenalty
+from understudy.errors import PlanError
+from understudy.planning import plan
+from understudy.privacy.mechanisms import SubsampledGaussian
+
+MECHANISM = SubsampledGaussian(0.1, 1.15, 200)
+QUICK = Thoroughness(rounds=120, opposed_rounds=120, training_rounds=4, sampler_rounds=200)
+NAMES = [f"body.{layer}.{kind}" for layer in (0, 2, 4) for kind in ("weight", "bias")]
+RULES = [
+    GlobalClip(1.0),
+    SeparateClip(1.0, 2.0),
+    JointClip(1.0),
+    WeightsBiasesClip(1.0, 0.5),
+    GroupedClip((1.0, 1.0, 0.7), tuple(zip(NAMES[::2], NAMES[1::2], strict=True))),
+    MicrobatchClip(1.0, 4),
+    PublicAdaptiveClip(2),
+    QuantileAdaptiveClip(0.5, 1.0, 0.2, 5.0),
+]
+PER_TENSOR = GroupedClip((1.0,) * 6, tuple((name,) for name in NAMES))
+
+
+def attack(
+    clipping=RULES[0],
+    objective=None,
+    make=_Watched,
+    noise=None,
+    sampler=None,
+    seed=0,
+    canaries=300,
+    how=QUICK,
+):
+    """Audit the production step on a small critic."""
+    source = noise or SeededNoise(seed)
+    subject = CriticSubject(
+        type(clipping).__name__,
+        engine_step(MECHANISM, clipping, objective or Minimax(), source, make=make),
+        wide_mlp(6, (8, 8), canaries, seed=seed),
+        canaries,
+        sensitivity=1.0,
+        sampler=sampler,
+        seed=seed,
+    )
+    return audit(subject, engine_claim(MECHANISM, clipping, 1e-5), how, seed=seed)
+
+
+def failing(result):
+    """Names of the readings that fail."""
+    return {reading.name for reading in result.readings if reading.outcome is Outcome.FAIL}
+
+
+def test_correct_step_passes_and_the_bound_is_near_the_claim():
+    """At a claimed ε of 7.8 the audit proves at least 6.5 of the production step, and its sampler is Poisson."""
+    result = attack(sampler=engine_sampler(MECHANISM, SeededNoise(9)))
+    assert result.verdict.outcome is Outcome.PASS, result.verdict
+    assert 6.5 < result.lower_bound < result.claimed_epsilon
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("objective", [Minimax(), Hinge(), WassersteinPenalty()], ids=lambda o: o.kind)
+@pytest.mark.parametrize("rule", RULES, ids=lambda r: r.kind)
+def test_correct_step_passes_under_every_rule(rule, objective):
+    """Five seeded audits of each rule and loss: 120 in all, and every one passes."""
+    outcomes = [attack(rule, objective, seed=seed).verdict for seed in range(5)]
+    assert [verdict for verdict in outcomes if verdict.outcome is not Outcome.PASS] == []
+
+
+class WeakNoise(_Watched):
+    """Noise 3 % too small."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self._gradient_multiplier *= 0.97
+
+
+class RootBatch(_Watched):
+    """Noise divided by the root of the batch."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self._gradient_multiplier /= math.sqrt(self.divisor)
+
+
+class NoiseOnMean(_Watched):
+    """Noise of the sum's scale added to the mean."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self._gradient_multiplier *= self.divisor
+
+
+class BareTensor(_Watched):
+    """One bias leaves the step without noise."""
+
+    def _noisy_mean(self, total, divisor):
+        bare = total.gradients["body.0.bias"].clone() / divisor
+        return {**super()._noisy_mean(total, divisor), "body.0.bias": bare}
+
+
+class OneKey(SeededNoise):
+    """Every draw starts from the same key."""
+
+    def _key(self):
+        self.draws = 0
+        return super()._key()
+
+
+@pytest.mark.parametrize(
+    ("make", "reading"),
+    [(WeakNoise, "variance"), (RootBatch, "multiplier"), (NoiseOnMean, "variance"), (BareTensor, "tensors")],
+    ids=lambda value: getattr(value, "__name__", value),
+)
+def test_wrong_noise_is_caught(make, reading):
+    """Weak noise, noise over √B, noise on the mean, and one bare tensor fail their readings."""
+    assert reading in failing(attack(make=make))
+
+
+def test_reused_key_is_caught():
+    """A noise source that repeats its key fails the reuse reading."""
+    assert "reuse" in failing(attack(noise=OneKey(1)))
+
+
+@pytest.mark.parametrize("rule", [PER_TENSOR, WeightsBiasesClip(1.0, 1.0)], ids=lambda r: r.kind)
+def test_groups_without_the_root_are_caught(rule, monkeypatch):
+    """Groups at C each, counted as one C, are seen also when one group is the biases."""
+    monkeypatch.setattr(type(rule), "sensitivity", lambda self, adjacency: 1.0)
+    assert {"multiplier"} <= failing(attack(rule, WassersteinPenalty()))
+
+
+def test_clipped_average_is_caught(monkeypatch):
+    """A step that clips the batch's gradient as a whole fails."""
+    plain = engine_mechanism.clipped_sum
+
+    def average(critic, objective, batch, clipping):
+        whole = plain(critic, objective, batch, GlobalClip(1e12))
+        norm = math.sqrt(sum(float(g.double().square().sum()) for g in whole.gradients.values()))
+        scaled = {name: g * (min(1.0, 1.0 / max(norm, 1e-12))) for name, g in whole.gradients.items()}
+        return ClippedSum(scaled, 1.0, 0.0)
+
+    monkeypatch.setattr(engine_mechanism, "clipped_sum", average)
+    assert "opposed" in failing(attack(how=Thoroughness(training_rounds=4)))
+
+
+def test_divisor_of_the_realised_batch_is_caught(monkeypatch):
+    """A step that divides by the number of records it happened to draw fails."""
+    plain, seen = engine_mechanism.draw_batch, [1]
+
+    def watching(critic, objective, records, indices, *args, **kwargs):
+        seen[0] = max(len(indices), 1)
+        return plain(critic, objective, records, indices, *args, **kwargs)
+
+    class Realised(_Watched):
+        def _noisy_mean(self, total, divisor):
+            released = super()._noisy_mean(total, divisor)
+            return {name: g * (divisor / seen[0]) for name, g in released.items()}
+
+    monkeypatch.setattr(engine_mechanism, "draw_batch", watching)
+    assert "divisor" in failing(attack(make=Realised))
+
+
+def test_shuffled_batches_are_caught(monkeypatch):
+    """A production step whose sampler walks through shuffled epochs fails the sampler readings."""
+    rng, left = np.random.default_rng(0), []
+
+    def shuffled(rows, rate, noise, cap=None):
+        nonlocal left
+        if not len(left):
+            left = np.array_split(rng.permutation(rows), round(1 / rate))
+        return torch.from_numpy(left.pop())
+
+    monkeypatch.setattr(engine_mechanism, "poisson_indices", shuffled)
+    sampler = engine_sampler(MECHANISM, SeededNoise(1), PrivateStep)
+    monkeypatch.undo()
+
+    def drawing(rows):
+        with monkeypatch.context() as patch:
+            patch.setattr(engine_mechanism, "poisson_indices", shuffled)
+            return sampler(rows)
+
+    assert {"batch-size", "consecutive-batches"} <= failing(attack(sampler=drawing))
+
+
+def test_a_plan_is_audited_with_its_own_rule_and_noise():
+    """The audit of a plan claims the plan's ε and passes; a baseline without privacy is refused."""
+    chosen = plan(epsilon=8.0, rows=60_000, recipe="dp-cgan")
+    result = audit_plan(chosen, canaries=300, thoroughness=QUICK, seed=0)
+    assert result.verdict.outcome is Outcome.PASS, result.verdict
+    assert result.claimed_epsilon == pytest.approx(8.0, rel=0.02)
+    with pytest.raises(PlanError):
+        audit_plan(plan(epsilon=None, rows=60_000, recipe="dp-cgan"))
