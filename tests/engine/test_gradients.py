@@ -389,6 +389,16 @@ def test_weights_tied_between_modules_and_an_untouched_critic(make_batch: Callab
             assert p.requires_grad
 
 
+def test_layers_with_hooks_go_to_vmap(small_critic: Critic, make_batch: Callable[..., CriticBatch]) -> None:
+    """A hook that changes the output changes the gradient too: the walk would miss it, so it is not taken."""
+    batch = make_batch(3, 2)
+    plain = clipped_sum(small_critic, Wasserstein(), batch, GlobalClip(1e6)).gradients
+    small_critic.body[2].register_forward_hook(lambda module, inputs, output: 3.0 * output)
+    assert explain(small_critic, Wasserstein()).startswith("vmap: a layer has hooks")
+    hooked = clipped_sum(small_critic, Wasserstein(), batch, GlobalClip(1e6)).gradients
+    assert relative_error(hooked, {name: 3.0 * g for name, g in plain.items()}) < 1e-12
+
+
 class _OwnCritic(nn.Module):
     """A module that the walk cannot read."""
 

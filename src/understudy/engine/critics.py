@@ -59,13 +59,15 @@ def condition_parts(conditioning: Conditioning, parts: Sequence[tuple[Tensor, Te
     """As `condition` for several blocks of (x, labels) one below the other, with a single copy of each."""
     if isinstance(conditioning, (Unconditional, Projection)):
         return torch.cat([x for x, _ in parts]) if len(parts) > 1 else parts[0][0]
-    first = _pieces(conditioning, *parts[0])
-    width = sum(piece.shape[1] for piece in first)
-    joined = first[0].new_empty(sum(x.shape[0] for x, _ in parts), width, *first[0].shape[2:])
+    blocks = [_pieces(conditioning, x, labels) for x, labels in parts]
+    width = sum(piece.shape[1] for piece in blocks[0])
+    rows = sum(x.shape[0] for x, _ in parts)
+    joined = blocks[0][0].new_empty(rows, width, *blocks[0][0].shape[2:])
     start = 0
-    for x, labels in parts:
-        torch.cat(_pieces(conditioning, x, labels), dim=1, out=joined[start : start + x.shape[0]])
-        start += x.shape[0]
+    for pieces in blocks:
+        stop = start + pieces[0].shape[0]
+        torch.cat(pieces, dim=1, out=joined[start:stop])
+        start = stop
     return joined
 
 

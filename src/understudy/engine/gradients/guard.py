@@ -17,7 +17,10 @@ __all__ = ["refuse_unsafe_layers", "trained_parameters"]
 
 def refuse_unsafe_layers(critic: nn.Module) -> None:
     """Raise `UnsupportedModel` if a layer mixes records or keeps statistics of them."""
-    for name, module in critic.named_modules():
+    for module in critic.modules():
+        if not _suspicious(module):
+            continue
+        name = next(name for name, other in critic.named_modules() if other is module)
         where = f"layer '{name}' ({type(module).__name__})" if name else type(module).__name__
         if isinstance(module, nn.modules.batchnorm._BatchNorm):
             raise UnsupportedModel(
@@ -35,6 +38,15 @@ def refuse_unsafe_layers(critic: nn.Module) -> None:
                 f"{where} recomputes its weight at every forward pass. Use a plain layer, and "
                 "engine.postprocess.spectral_normalise after the noisy step."
             )
+
+
+def _suspicious(module: nn.Module) -> bool:
+    """A quick first look, so that the names are only searched when there is something to say."""
+    return (
+        isinstance(module, (nn.modules.batchnorm._BatchNorm, nn.modules.instancenorm._InstanceNorm))
+        or "parametrizations" in module._modules
+        or "weight_u" in module._buffers
+    )
 
 
 def trained_parameters(critic: nn.Module) -> dict[str, Tensor]:

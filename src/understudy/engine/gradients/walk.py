@@ -102,6 +102,8 @@ def read_chain(critic: nn.Module) -> Chain | str:
     """The critic as a chain of known layers, or a sentence that says why it is not one."""
     if not isinstance(critic, Critic) or not critic.known_conditioning():
         return f"{type(critic).__name__} is not an engine.Critic, so its layers cannot be walked"
+    if any(module._forward_hooks or module._forward_pre_hooks for module in critic.modules()):
+        return "a layer has hooks, which a walk through the layers would not run"
     if _shares_weights(critic):
         return "two layers share one weight, whose norm is not the sum of theirs"
     names = {id(p): name for name, p in critic.named_parameters() if p.requires_grad}
@@ -123,7 +125,7 @@ def read_chain(critic: nn.Module) -> Chain | str:
 
 def _shares_weights(critic: nn.Module) -> bool:
     """Whether a parameter belongs to more than one module (a module that occurs twice is still one)."""
-    owned = [id(p) for module in critic.modules() for p in module.parameters(recurse=False)]
+    owned = [id(p) for module in critic.modules() for p in module._parameters.values() if p is not None]
     return len(owned) != len(set(owned))
 
 
