@@ -13,7 +13,7 @@ from understudy.evaluation.run import labelled
 from understudy.evaluation.scores import accuracy
 from understudy.evaluation.utility import Labelled
 
-pytestmark = [pytest.mark.slow, pytest.mark.data]
+pytestmark = [pytest.mark.slow, pytest.mark.data, pytest.mark.timeout(3600)]
 
 
 @pytest.fixture(scope="module")
