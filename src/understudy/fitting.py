@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,8 +19,10 @@ from understudy.engine.noise import SecureNoise, SeededNoise
 from understudy.engine.nonprivate import NonPrivateStep
 from understudy.engine.sampling import Rows
 from understudy.errors import CheckpointError, Interrupted, PlanError, UnderstudyError
+from understudy.gan.apprentice import Apprentice
+from understudy.gan.publishing import label_weights, mean_embedding, row_count, trained_teacher
 from understudy.gan.trainer import Trainer
-from understudy.recipes.parts import DeclaredLabels, NoisyLabelHistogram, PublicWarmStart, UniformLabels
+from understudy.recipes.parts import PublicWarmStart
 from understudy.release import Card, Release, packages_in_use
 from understudy.weights import weights_to_bytes
 
@@ -50,7 +53,12 @@ class Progress:
 
 @dataclass(frozen=True)
 class _Published:
-    """What was released before training: drawn once, kept in the checkpoint, never drawn again."""
+    """What was released before training: drawn once, kept in the checkpoint, never drawn again.
+
+    Args:
+        label_weights: class frequencies.
+        divisor: the number that sums are divided by: an expected batch, or the number of rows.
+    """
 
     label_weights: tuple[float, ...] | None
     divisor: float
@@ -91,7 +99,8 @@ def fit(
             "this plan was made without a schema, so it cannot be trained: pass a schema to plan()."
         )
     public_rows = _public_rows(public, plan)
-    run = _Run(plan, account, checkpoints, insecure_seed)
+    kind = _CriticRun if plan.recipe.embedding is None else _StatisticRun
+    run = kind(plan, account, checkpoints, insecure_seed)
     run.pay()
     rows = run.read(data)
     run.prepare(rows, public_rows, told)
@@ -99,7 +108,7 @@ def fit(
     return run.release(_public_source(public, public_rows))
 
 
-class _Run:
+class _Run(ABC):
     """One call of `fit`: pay, read, prepare, train, release, in this order."""
 
     def __init__(
@@ -113,6 +122,8 @@ class _Run:
         self._seed = seed
         self._noise: Noise = SecureNoise() if seed is None else SeededNoise(seed)
         self._saved = self._load()
+        self._taken = 0 if self._saved is None else self._saved[0].step
+        self._published: _Published
 
     def _load(self) -> tuple[RunState, dict[str, Tensor]] | None:
         if self._checkpoints is None or not self._checkpoints.resume:
@@ -130,17 +141,13 @@ class _Run:
 
     def pay(self) -> None:
         """Reserve the plan, or take up the entry of the interrupted run, before a row is read."""
-        self._taken = 0
-        if self._saved is not None:
-            self._taken = self._saved[0].step
         if self._account is None:
             return
         if self._saved is None:
             self._account.reserve(self._plan)
         else:
             assert self._checkpoints is not None
-            state = self._saved[0]
-            self._taken = self._account.resume(state.entry, state.step, self._checkpoints.every)
+            self._take_up(self._account, self._saved[0], self._checkpoints.every)
 
     def read(self, data: object) -> Rows:
         """The private rows; if they cannot be read, nothing was drawn and the reservation is given back."""
@@ -153,38 +160,15 @@ class _Run:
 
     def prepare(self, rows: Rows, public: Rows | None, told: Callable[[Progress], None] | None) -> None:
         """Publish what is needed before training and build the networks, or restore both."""
-        recipe = self._plan.recipe
         if self._saved is not None:
             state, tensors = self._saved
             self._published = _Published(state.label_weights, state.divisor)
-            self._trainer = Trainer(recipe, self._schema, state.label_weights, self._seed)
-            self._trainer.restore(tensors)
-            self._source = self._gradients(state.bound)
+            self._restore(state, tensors)
             return
         if self._account is not None:
             self._account.announce()
-        weights = _label_weights(self._plan, self._schema, rows, self._noise)
-        self._published = _Published(weights, _divisor(self._plan, len(rows), self._noise))
-        self._trainer = Trainer(recipe, self._schema, weights, self._seed)
-        if public is not None and isinstance(recipe.warm_start, PublicWarmStart):
-            _warm_start(self._trainer, self._plan, recipe.warm_start, public, self._noise, told)
-        self._source = self._gradients(None)
+        self._begin(rows, public, told)
         self._save()
-
-    def _gradients(self, bound: float | None) -> PrivateStep | NonPrivateStep:
-        recipe, divisor = self._plan.recipe, self._published.divisor
-        if not self._plan.private:
-            rate = self._plan.training.sampling_rate
-            return NonPrivateStep(rate, recipe.objective, self._noise, divisor)
-        return PrivateStep(
-            self._plan.training,
-            recipe.clipping,
-            recipe.objective,
-            self._noise,
-            divisor,
-            taken=self._taken,
-            bound=bound,
-        )
 
     def train(
         self,
@@ -193,12 +177,10 @@ class _Run:
         stop: Callable[[], bool] | None,
         told: Callable[[Progress], None] | None,
     ) -> None:
-        """Take every step that is left, each one charged before it is drawn."""
-        total = self._plan.training.steps
+        """Take every step that is left, each private one charged before it is drawn."""
+        total = self._plan.steps
         for step in range(self._taken + 1, total + 1):
-            if self._account is not None:
-                self._account.charge()
-            self._trainer.advance(self._source, rows, public)
+            self._advance(rows, public)
             if told is not None:
                 told(Progress(step, total))
             if self._checkpoints is not None and step % self._checkpoints.every == 0:
@@ -215,22 +197,18 @@ class _Run:
             return
         state = RunState(
             plan=self._plan,
-            step=self._account_step(),
+            step=self._drawn(),
             label_weights=self._published.label_weights,
             divisor=self._published.divisor,
-            bound=self._source.bound if isinstance(self._source, PrivateStep) else None,
+            bound=self._bound(),
             draws=self._noise.draws if isinstance(self._noise, SeededNoise) else None,
             entry=self._account.entry if self._account is not None else None,
         )
-        save_checkpoint(self._checkpoints.path, state, self._trainer.state())
-
-    def _account_step(self) -> int:
-        """The number of the last step that was drawn, counting those that a crash lost."""
-        return self._source.taken if self._plan.private else self._trainer.steps
+        save_checkpoint(self._checkpoints.path, state, self._learner().state())
 
     def release(self, public_source: str | None) -> Release:
         """Close the account and hand out the generator with its card."""
-        weights = self._trainer.released_weights()
+        weights = self._learner().released_weights()
         head = None
         if self._account is not None:
             head = self._account.finish(hashlib.sha256(weights_to_bytes(weights)).hexdigest())
@@ -243,6 +221,118 @@ class _Run:
             packages=packages_in_use(),
         )
         return Release(card, weights)
+
+    @abstractmethod
+    def _take_up(self, account: Account, state: RunState, every: int) -> None:
+        """Claim the entry of the interrupted run."""
+
+    @abstractmethod
+    def _begin(self, rows: Rows, public: Rows | None, told: Callable[[Progress], None] | None) -> None:
+        """Publish what is needed before training and build the networks."""
+
+    @abstractmethod
+    def _restore(self, state: RunState, tensors: dict[str, Tensor]) -> None:
+        """Build the networks as they were."""
+
+    @abstractmethod
+    def _advance(self, rows: Rows, public: Rows | None) -> None:
+        """One step of training."""
+
+    @abstractmethod
+    def _learner(self) -> Trainer | Apprentice:
+        """What holds the networks."""
+
+    @abstractmethod
+    def _drawn(self) -> int:
+        """The number of the last step, counting those that a crash lost."""
+
+    def _bound(self) -> float | None:
+        """The current bound of a quantile-adaptive rule."""
+        return None
+
+
+class _CriticRun(_Run):
+    """Training against a critic that sees private records through noisy gradients."""
+
+    def _take_up(self, account: Account, state: RunState, every: int) -> None:
+        self._taken = account.resume(state.entry, state.step, every)
+
+    def _begin(self, rows: Rows, public: Rows | None, told: Callable[[Progress], None] | None) -> None:
+        recipe = self._plan.recipe
+        weights = label_weights(self._plan, self._schema, rows, self._noise)
+        count = row_count(self._plan, len(rows), self._noise)
+        divisor = self._plan.training.sampling_rate * count
+        self._published = _Published(weights, divisor if self._plan.rows is not None else max(1.0, divisor))
+        self._trainer = Trainer(recipe, self._schema, weights, self._seed)
+        if public is not None and isinstance(recipe.warm_start, PublicWarmStart):
+            _warm_start(self._trainer, self._plan, recipe.warm_start, public, self._noise, told)
+        self._source = self._gradients(None)
+
+    def _restore(self, state: RunState, tensors: dict[str, Tensor]) -> None:
+        self._trainer = Trainer(self._plan.recipe, self._schema, state.label_weights, self._seed)
+        self._trainer.restore(tensors)
+        self._source = self._gradients(state.bound)
+
+    def _gradients(self, bound: float | None) -> PrivateStep | NonPrivateStep:
+        recipe, divisor = self._plan.recipe, self._published.divisor
+        if not self._plan.private:
+            rate = self._plan.training.sampling_rate
+            return NonPrivateStep(rate, recipe.objective, self._noise, divisor)
+        return PrivateStep(
+            self._plan.training,
+            recipe.clipping,
+            recipe.objective,
+            self._noise,
+            divisor,
+            taken=self._taken,
+            bound=bound,
+        )
+
+    def _advance(self, rows: Rows, public: Rows | None) -> None:
+        if self._account is not None:
+            self._account.charge()
+        self._trainer.advance(self._source, rows, public)
+
+    def _learner(self) -> Trainer:
+        return self._trainer
+
+    def _drawn(self) -> int:
+        return self._source.taken if self._plan.private else self._trainer.steps
+
+    def _bound(self) -> float | None:
+        return self._source.bound if isinstance(self._source, PrivateStep) else None
+
+
+class _StatisticRun(_Run):
+    """Training on a mean embedding that is published at the start; all steps after that are free."""
+
+    def _take_up(self, account: Account, state: RunState, every: int) -> None:
+        account.resume(state.entry, 0, every)
+
+    def _begin(self, rows: Rows, public: Rows | None, told: Callable[[Progress], None] | None) -> None:
+        del public, told  # nothing here learns from public rows
+        plan, schema, noise = self._plan, self._schema, self._noise
+        weights = label_weights(plan, schema, rows, noise)
+        assert weights is not None
+        count = row_count(plan, len(rows), noise)
+        self._published = _Published(weights, count)
+        means = mean_embedding(plan, schema, rows, weights, count, noise)
+        teacher = trained_teacher(plan, schema, rows, count, noise)
+        self._apprentice = Apprentice(plan.recipe, schema, means, teacher, self._seed)
+
+    def _restore(self, state: RunState, tensors: dict[str, Tensor]) -> None:
+        del state  # what was published is among the tensors
+        self._apprentice = Apprentice.restored(self._plan.recipe, self._schema, tensors, self._seed)
+
+    def _advance(self, rows: Rows, public: Rows | None) -> None:
+        del rows, public  # a free step looks at neither
+        self._apprentice.advance()
+
+    def _learner(self) -> Apprentice:
+        return self._apprentice
+
+    def _drawn(self) -> int:
+        return self._apprentice.steps
 
 
 def _read_rows(data: object, schema: Schema) -> Rows:
@@ -273,44 +363,6 @@ def _public_source(public: object | None, rows: Rows | None) -> str | None:
     return f"{name}, {len(rows):,} records, sha256 {digest}"
 
 
-def _label_weights(plan: Plan, schema: Schema, rows: Rows, noise: Noise) -> tuple[float, ...] | None:
-    """The class frequencies of fakes: uniform, declared, or counted with noise as the plan charged."""
-    classes = schema.label_classes
-    if classes is None:
-        return None
-    match plan.recipe.labels:
-        case UniformLabels():
-            return (1 / len(classes),) * len(classes)
-        case DeclaredLabels():
-            if schema.label_weights is None:
-                raise PlanError(
-                    "the recipe takes class weights from the schema, but the schema declares none: add label_weights, "
-                    "or choose another label prior."
-                )
-            return schema.label_weights
-        case NoisyLabelHistogram():
-            return _noisy_histogram(plan, len(classes), rows, noise)
-
-
-def _noisy_histogram(plan: Plan, classes: int, rows: Rows, noise: Noise) -> tuple[float, ...]:
-    assert rows.labels is not None
-    counts = np.bincount(np.asarray(rows.labels), minlength=classes).astype(np.float64)
-    if plan.label_release is not None:
-        counts += plan.label_release.noise_multiplier * np.asarray(noise.normal((classes,)))
-    positive = np.maximum(counts, 1.0)
-    return tuple(float(weight) for weight in positive / positive.sum())
-
-
-def _divisor(plan: Plan, count: int, noise: Noise) -> float:
-    """The public number that a sum of gradients is divided by: the expected batch."""
-    rate = plan.training.sampling_rate
-    if plan.rows is not None:
-        return rate * plan.rows
-    assert plan.row_release is not None
-    noisy = count + plan.row_release.noise_multiplier * float(np.asarray(noise.normal((1,)))[0])
-    return max(1.0, rate * noisy)
-
-
 def _warm_start(
     trainer: Trainer,
     plan: Plan,
@@ -325,7 +377,7 @@ def _warm_start(
     for _ in range(part.steps):
         trainer.advance(source, rows)
         if told is not None:
-            told(Progress(0, plan.training.steps))
+            told(Progress(0, plan.steps))
 
 
 def _warnings(plan: Plan, *, seeded: bool) -> tuple[str, ...]:

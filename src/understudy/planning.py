@@ -16,6 +16,7 @@ from understudy.privacy.budget import Adjacency, Budget
 from understudy.privacy.calibration import noise_for, steps_for
 from understudy.privacy.mechanisms import Charge, GaussianRelease, Mechanism, SubsampledGaussian
 from understudy.recipes import NoisyLabelHistogram, Recipe, find_recipe
+from understudy.recipes.parts import SharedLabelHistogram
 from understudy.schema import CodeSchema, ImageSchema, Schema, TableSchema
 
 if TYPE_CHECKING:
@@ -26,6 +27,12 @@ __all__ = ["Plan", "plan"]
 TRAINING = "training"
 LABELS = "label histogram"
 ROWS = "row count"
+EMBEDDING = "mean embedding"
+FEATURE_MEAN = "feature mean"
+TEACHER = "teacher"
+
+SMALLEST_IMAGE = 8
+"""Fewer pixels along a side leave nothing for the wavelets of an embedding."""
 
 ROW_COUNT_NOISE = 20.0
 """Standard deviation of the noisy row count, when the curator does not declare the number of rows."""
@@ -60,8 +67,14 @@ class Plan:
         return self.budget is not None
 
     @property
+    def steps(self) -> int:
+        """How many training steps the run takes: private ones of the critic, or free ones of the generator."""
+        assert self.recipe.steps is not None
+        return self.recipe.steps
+
+    @property
     def training(self) -> SubsampledGaussian:
-        """The mechanism of the private steps."""
+        """The mechanism of the private steps; a recipe with an embedding has none."""
         mechanism = self._mechanism(TRAINING)
         assert isinstance(mechanism, SubsampledGaussian)
         return mechanism
@@ -69,14 +82,16 @@ class Plan:
     @property
     def label_release(self) -> GaussianRelease | None:
         """The mechanism that publishes class counts, if the run needs one."""
-        mechanism = self._mechanism(LABELS)
-        assert mechanism is None or isinstance(mechanism, GaussianRelease)
-        return mechanism
+        return self.gaussian(LABELS)
 
     @property
     def row_release(self) -> GaussianRelease | None:
         """The mechanism that publishes the number of rows, if it was not declared."""
-        mechanism = self._mechanism(ROWS)
+        return self.gaussian(ROWS)
+
+    def gaussian(self, purpose: str) -> GaussianRelease | None:
+        """The Gaussian release for a purpose, or None if the plan has none."""
+        mechanism = self._mechanism(purpose)
         assert mechanism is None or isinstance(mechanism, GaussianRelease)
         return mechanism
 
@@ -84,13 +99,7 @@ class Plan:
         return next((charge.mechanism for charge in self.charges if charge.purpose == purpose), None)
 
     def __str__(self) -> str:
-        step = self.training
-        lines = [
-            f"recipe            {self.recipe.name}",
-            f"steps             {step.steps:,}",
-            f"sampling rate     {step.sampling_rate:.6g}",
-            f"noise multiplier  {step.noise_multiplier:.4f}",
-        ]
+        lines = [f"recipe            {self.recipe.name}", *self._mechanism_lines()]
         if self.spent is None:
             return "\n".join([*lines, "NOT PRIVATE: a baseline without noise"])
         lines += [
@@ -101,6 +110,21 @@ class Plan:
             f"neighbours        {self.spent.adjacency.value}",
         ]
         return "\n".join(lines)
+
+    def _mechanism_lines(self) -> list[str]:
+        if self.recipe.embedding is None:
+            step = self.training
+            return [
+                f"steps             {step.steps:,}",
+                f"sampling rate     {step.sampling_rate:.6g}",
+                f"noise multiplier  {step.noise_multiplier:.4f}",
+            ]
+        releases = [(charge.purpose, self.gaussian(charge.purpose)) for charge in self.charges]
+        return [f"generator steps   {self.steps:,}  (free)"] + [
+            f"{purpose:<17} σ = {one.noise_multiplier:g}" + (f", {one.count} times" if one.count > 1 else "")
+            for purpose, one in releases
+            if one is not None
+        ]
 
 
 def _or_none(epsilon: float | None) -> str:
@@ -135,7 +159,7 @@ def plan(
         recipe: a recipe or the name of one.
         batch: expected batch size, instead of the recipe's.
         noise_multiplier: σ, instead of the recipe's.
-        steps: critic steps, instead of the recipe's.
+        steps: critic steps (generator steps for a recipe with an embedding), instead of the recipe's.
         accept_large_delta: allow δ ≥ 1/rows.
 
     Raises:
@@ -145,11 +169,15 @@ def plan(
     chosen = _with_overrides(find_recipe(recipe), batch, noise_multiplier, steps)
     if schema is not None and not chosen.conditional:
         schema = without_label(schema)
+    if chosen.embedding is not None:
+        _refuse_without_images(chosen, schema, rows)
     if epsilon is None:
         return _baseline(chosen, schema, rows)
     budget = Budget(epsilon, delta, adjacency)
     if rows is not None and rows > 0 and not accept_large_delta:
         budget.refuse_large_delta(rows)
+    if chosen.embedding is not None:
+        return _statistic_plan(chosen, schema, rows, budget)
     rate = _sampling_rate(chosen.batch, rows)
     fixed = _side_charges(chosen, schema, rows)
     training = _training(chosen, rate, fixed, budget)
@@ -182,6 +210,8 @@ def without_label(schema: Schema) -> Schema:
 
 
 def _with_overrides(recipe: Recipe, batch: int | None, sigma: float | None, steps: int | None) -> Recipe:
+    if sigma is not None and recipe.embedding is not None:
+        raise PlanError(f"recipe {recipe.name!r} takes its noise from the budget: leave --sigma out.")
     if sigma is not None and steps is None:
         recipe = replace(recipe, noise_multiplier=sigma, steps=None)
     elif steps is not None and sigma is None:
@@ -235,9 +265,66 @@ def _training(recipe: Recipe, rate: float, fixed: Sequence[Charge], budget: Budg
     return SubsampledGaussian(rate, sigma, steps)
 
 
+def _refuse_without_images(recipe: Recipe, schema: Schema | None, rows: int | None) -> None:
+    """A recipe with an embedding needs labelled images of some size."""
+    if rows is not None and rows < 1:
+        raise PlanError(f"the number of rows must be at least 1, got {rows}.")
+    if schema is None:
+        return
+    if not isinstance(schema, ImageSchema):
+        raise PlanError(
+            f"recipe {recipe.name!r} makes images only, but the schema describes a {schema.kind}. "
+            "Use a recipe with dense networks, such as dp-cgan."
+        )
+    if schema.classes is None:
+        raise PlanError(f"recipe {recipe.name!r} needs labelled images: declare classes in the schema.")
+    if min(schema.height, schema.width) < SMALLEST_IMAGE:
+        raise PlanError(
+            f"recipe {recipe.name!r} needs images of at least {SMALLEST_IMAGE}×{SMALLEST_IMAGE} pixels, "
+            f"got {schema.height}×{schema.width}."
+        )
+
+
+def _statistic_plan(recipe: Recipe, schema: Schema | None, rows: int | None, budget: Budget) -> Plan:
+    """A run without a critic: every charge is a Gaussian release, and shares of 1/σ² decide between them."""
+    fixed = _side_charges(recipe, schema, rows)
+
+    def charges(sigma: float) -> tuple[Charge, ...]:
+        return (*fixed, *_shared_charges(recipe, sigma))
+
+    sigma = noise_for(charges, budget)
+    return Plan(
+        recipe=replace(recipe, noise_multiplier=sigma),
+        schema=schema,
+        budget=budget,
+        rows=rows,
+        charges=charges(sigma),
+        spent=spent(charges(sigma), budget.delta, budget.adjacency),
+    )
+
+
+def _shared_charges(recipe: Recipe, sigma: float) -> tuple[Charge, ...]:
+    """Releases that together cost what one with noise σ does, each its share of it, in the order they run."""
+    wanted: list[tuple[str, float, int]] = []
+    if isinstance(recipe.labels, SharedLabelHistogram):
+        wanted.append((LABELS, recipe.labels.share, 1))
+    if recipe.embedding is not None:
+        wanted.append((EMBEDDING, recipe.embedding.share, 1))
+    if recipe.teacher is not None:
+        wanted.append((FEATURE_MEAN, recipe.teacher.mean_share, 1))
+        wanted.append((TEACHER, recipe.teacher.share, recipe.teacher.steps))
+    whole = sum(share for _, share, _ in wanted)
+    return tuple(
+        Charge(purpose, GaussianRelease(sigma * math.sqrt(count * whole / share), count))
+        for purpose, share, count in wanted
+    )
+
+
 def _baseline(recipe: Recipe, schema: Schema | None, rows: int | None) -> Plan:
     if rows is None:
         raise PlanError("a baseline without privacy needs the number of rows.")
+    if recipe.embedding is not None:
+        return Plan(recipe=recipe, schema=schema, budget=None, rows=rows, charges=(), spent=None)
     rate = _sampling_rate(recipe.batch, rows)
     steps = recipe.steps or math.ceil(20 * rows / recipe.batch)
     return Plan(

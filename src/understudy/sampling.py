@@ -10,7 +10,9 @@ import torch
 
 from understudy.encode import decode
 from understudy.errors import ReleaseError
+from understudy.gan.apprentice import Performer
 from understudy.gan.generators import draw_latent
+from understudy.gan.warping import warped
 from understudy.images import Images
 from understudy.weights import generator_with
 
@@ -19,12 +21,17 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
+    from understudy.gan.generators import Generator
+    from understudy.recipes import Recipe
     from understudy.release import Release
 
 __all__ = ["sample", "sample_chunks"]
 
 CHUNK = 4096
 """Records that are made at a time; bounds the memory of a draw of any size."""
+
+TRIES = 20
+"""How often an image is drawn anew until the teacher agrees with a chosen class."""
 
 
 def sample(
@@ -80,13 +87,51 @@ def sample_chunks(
     recipe, schema = release.card.plan.recipe, release.schema
     classes = schema.label_classes
     source = torch.Generator().manual_seed(secrets.randbits(63) if seed is None else seed)
+    chosen = label is not None or counts is not None
     draw_labels = _label_plan(release, classes, rows, label, counts, source)
     generator = generator_with(release.weights, recipe, schema)
     with torch.inference_mode():
-        for labels, size in draw_labels:
-            latent = draw_latent(recipe.latent, size, source)
-            encoded = generator(latent, labels)
+        for intended, size in draw_labels:
+            encoded, labels = _draw(generator, recipe, intended, size, source, chosen=chosen)
             yield decode(encoded.numpy(), None if labels is None else labels.numpy(), schema)
+
+
+def _draw(
+    generator: Generator | Performer,
+    recipe: Recipe,
+    labels: torch.Tensor | None,
+    size: int,
+    source: torch.Generator,
+    *,
+    chosen: bool,
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """Encoded records and their labels: as drawn, or as the teacher sees them if the release has one.
+
+    When the classes were chosen, a record on which the teacher disagrees is drawn again; after the last try the
+    chosen class stands.
+    """
+    encoded = _made(generator, recipe, labels, size, source)
+    if labels is None or not isinstance(generator, Performer):
+        return encoded, labels
+    if not chosen:
+        return encoded, generator.teacher(encoded).argmax(dim=1)
+    for _ in range(TRIES):
+        wrong = (generator.teacher(encoded).argmax(dim=1) != labels).nonzero().squeeze(1)
+        if not len(wrong):
+            break
+        encoded[wrong] = _made(generator, recipe, labels[wrong], len(wrong), source)
+    return encoded, labels
+
+
+def _made(
+    generator: Generator | Performer,
+    recipe: Recipe,
+    labels: torch.Tensor | None,
+    size: int,
+    source: torch.Generator,
+) -> torch.Tensor:
+    made: torch.Tensor = generator(draw_latent(recipe.latent, size, source), labels)
+    return made if recipe.warp is None else warped(made, recipe.warp, source)
 
 
 def _label_plan(

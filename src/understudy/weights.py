@@ -9,13 +9,14 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 
 from understudy.errors import PlanError, ReleaseError
-from understudy.gan.generators import Generator, build_generator
+from understudy.gan.apprentice import Performer, build_performer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from torch import Tensor
 
+    from understudy.gan.generators import Generator
     from understudy.recipes import Recipe
     from understudy.schema import Schema
 
@@ -61,7 +62,7 @@ def _expected_tensors(recipe: Recipe, schema: Schema) -> dict[str, Tensor]:
     """Names, shapes and types of the generator's tensors, without allocating them."""
     try:
         with torch.device("meta"):
-            state = build_generator(recipe, schema).state_dict()
+            state = build_performer(recipe, schema).state_dict()
     except (RuntimeError, ValueError, TypeError, OverflowError, PlanError) as problem:
         raise ReleaseError(f"the card describes a generator that cannot be built: {problem}.") from problem
     if sum(tensor.numel() for tensor in state.values()) > _LARGEST_GENERATOR:
@@ -69,8 +70,8 @@ def _expected_tensors(recipe: Recipe, schema: Schema) -> dict[str, Tensor]:
     return state
 
 
-def generator_with(weights: Mapping[str, Tensor], recipe: Recipe, schema: Schema) -> Generator:
-    """The generator with these weights, ready to sample."""
-    generator = build_generator(recipe, schema)
+def generator_with(weights: Mapping[str, Tensor], recipe: Recipe, schema: Schema) -> Generator | Performer:
+    """The generator with these weights, and with its teacher if it has one, ready to sample."""
+    generator = build_performer(recipe, schema)
     generator.load_state_dict(dict(weights))
     return generator.eval()

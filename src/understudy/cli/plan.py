@@ -68,7 +68,8 @@ def plan_command(
         print_json(to_plain(made))
         return
     out.print(str(made), highlight=False)
-    out.print(_alternatives(made))
+    if made.recipe.embedding is None:
+        out.print(_alternatives(made))
 
 
 def _save(path: Path, text: str) -> None:

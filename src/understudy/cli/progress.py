@@ -22,7 +22,7 @@ _UPDATES = 20
 
 def fit_with_bar(bar: Bar, data: object, plan: Plan, **options: object) -> Release:
     """Call `fit` and move the bar; options are those of `fit`."""
-    total = plan.training.steps
+    total = plan.steps
     task = bar.add_task(f"training {plan.recipe.name}", total=total, note="")
     every = max(1, total // _UPDATES)
 
@@ -35,10 +35,10 @@ def fit_with_bar(bar: Bar, data: object, plan: Plan, **options: object) -> Relea
 
 
 def _spent_note(plan: Plan, done: int) -> str:
-    """ε after this many steps, as text."""
+    """ε after this many steps, as text; a recipe with an embedding spends all of it before its first step."""
     if plan.budget is None or plan.spent is None:
         return "NOT PRIVATE"
-    if done == plan.training.steps:
+    if done == plan.steps or plan.recipe.embedding is not None:
         return f"ε {plan.spent.epsilon:.3f}"
     charges = [
         replace(charge, mechanism=replace(plan.training, steps=done))

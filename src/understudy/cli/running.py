@@ -92,10 +92,10 @@ def stopping() -> Iterator[Signals]:
 
 
 def choose_threads(plan: Plan, threads: int | None) -> None:
-    """Small dense networks are fastest on one thread; convolutions may use all that torch finds."""
+    """Small dense networks are fastest on one thread; larger ones may use all that torch finds."""
     import torch
 
     if threads is not None:
         torch.set_num_threads(threads)
-    elif isinstance(plan.recipe.critic, DenseCritic):
+    elif plan.recipe.embedding is None and isinstance(plan.recipe.critic, DenseCritic):
         torch.set_num_threads(1)

@@ -5,6 +5,7 @@ Generators never see a private record, so they may contain any layer, batch norm
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -16,7 +17,14 @@ from torch.nn import functional
 from understudy.encode import Activation as Head
 from understudy.encode import Span, encoded_shape, spans
 from understudy.errors import PlanError
-from understudy.recipes.parts import Activation, DeconvGenerator, DenseGenerator, Latent, LatentLaw
+from understudy.recipes.parts import (
+    Activation,
+    DeconvGenerator,
+    DenseGenerator,
+    Latent,
+    LatentLaw,
+    UpsamplingGenerator,
+)
 
 if TYPE_CHECKING:
     from understudy.recipes import Recipe
@@ -105,6 +113,51 @@ class Generator(nn.Module):
         return made.reshape(len(latent), *self.shape)
 
 
+class _ClassNorm(nn.Module):
+    """Batch normalisation with a gain and an offset for each class."""
+
+    def __init__(self, width: int, classes: int) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm1d(width, affine=False)
+        self.gain = nn.Parameter(torch.ones(classes, width))
+        self.offset = nn.Parameter(torch.zeros(classes, width))
+
+    def forward(self, x: Tensor, labels: Tensor) -> Tensor:
+        normal: Tensor = self.norm(x)
+        return normal * self.gain[labels] + self.offset[labels]
+
+
+class Upsampler(Generator):
+    """Noise and label through dense layers with a normalisation per class, to half size, to an image."""
+
+    def __init__(
+        self, part: UpsamplingGenerator, latent: int, classes: int, shape: tuple[int, int, int]
+    ) -> None:
+        super().__init__(nn.Identity(), classes, shape)
+        widths = (latent + classes, *part.hidden)
+        self._half = (part.channels, math.ceil(shape[1] / 2), math.ceil(shape[2] / 2))
+        pairs = itertools.pairwise(widths)
+        self.layers = nn.ModuleList(nn.Linear(before, after, bias=False) for before, after in pairs)
+        self.norms = nn.ModuleList(_ClassNorm(width, classes) for width in part.hidden)
+        self.spread = nn.Linear(widths[-1], math.prod(self._half), bias=False)
+        self.paint = nn.Sequential(
+            nn.BatchNorm2d(part.channels),
+            nn.LeakyReLU(0.1),
+            nn.ConvTranspose2d(part.channels, part.channels, 4, stride=2, padding=1),
+            nn.LeakyReLU(0.1),
+            nn.Conv2d(part.channels, shape[0], 3, padding=1),
+        )
+
+    def forward(self, latent: Tensor, labels: Tensor | None) -> Tensor:
+        """One encoded image per row of `latent`."""
+        assert labels is not None
+        hidden = torch.cat([latent, functional.one_hot(labels, self.classes).to(latent.dtype)], dim=1)
+        for layer, norm in zip(self.layers, self.norms, strict=True):
+            hidden = functional.leaky_relu(norm(layer(hidden), labels), 0.1)
+        painted = self.paint(self.spread(hidden).reshape(-1, *self._half))
+        return torch.tanh(painted[:, :, : self.shape[1], : self.shape[2]] / 2)
+
+
 def build_generator(recipe: Recipe, schema: Schema) -> Generator:
     """The generator of a recipe for records of a schema, with fresh weights.
 
@@ -119,6 +172,12 @@ def build_generator(recipe: Recipe, schema: Schema) -> Generator:
             body = _dense(part, inputs, math.prod(shape), OutputHead(spans(schema)))
         case DeconvGenerator() as part:
             body = _deconv(part, inputs, image_shape(shape, recipe.name))
+        case UpsamplingGenerator() as part:
+            if not classes:
+                raise PlanError(
+                    f"recipe {recipe.name!r} needs labelled images: declare classes in the schema."
+                )
+            return Upsampler(part, recipe.latent.dim, classes, image_shape(shape, recipe.name))
     return Generator(body, classes, shape)
 
 

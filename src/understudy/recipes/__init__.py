@@ -6,7 +6,7 @@ from pathlib import Path
 
 from understudy.codec import from_toml, to_toml
 from understudy.errors import RecipeError
-from understudy.recipes import papers
+from understudy.recipes import own, papers
 from understudy.recipes.parts import NoisyLabelHistogram
 from understudy.recipes.recipe import Recipe
 
@@ -26,6 +26,7 @@ RECIPES: dict[str, Recipe] = {
         papers.PPGAN,
         papers.PPGAN_SGD,
         papers.SMALL_IMAGES,
+        own.UNDERSTUDY,
     )
 }
 """Every recipe that comes with the package, by name."""

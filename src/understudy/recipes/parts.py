@@ -7,8 +7,11 @@ recipe can be printed, compared, saved as TOML and planned without loading torch
 from __future__ import annotations
 
 import enum
+import math
 from dataclasses import dataclass
 from typing import ClassVar
+
+from understudy.errors import RecipeError
 
 __all__ = [
     "Activation",
@@ -21,6 +24,8 @@ __all__ = [
     "FixedCriticSteps",
     "Latent",
     "LatentLaw",
+    "LinearTeacher",
+    "MeanEmbedding",
     "NoWarmStart",
     "NoisyLabelHistogram",
     "Optimiser",
@@ -28,7 +33,10 @@ __all__ = [
     "RisingCriticSteps",
     "RmsProp",
     "Sgd",
+    "SharedLabelHistogram",
     "UniformLabels",
+    "UpsamplingGenerator",
+    "Warp",
 ]
 
 
@@ -76,6 +84,15 @@ class DeconvGenerator:
     kind: ClassVar[str] = "deconv"
     capacity: int = 32
     batch_norm: bool = True
+
+
+@dataclass(frozen=True)
+class UpsamplingGenerator:
+    """Dense layers with a batch normalisation per class, then one upsampling from half size (images only)."""
+
+    kind: ClassVar[str] = "upsampling"
+    hidden: tuple[int, ...] = (512, 1024)
+    channels: int = 8
 
 
 @dataclass(frozen=True)
@@ -163,7 +180,18 @@ class NoisyLabelHistogram:
     noise_multiplier: float = 20.0
 
 
-LabelPrior = UniformLabels | DeclaredLabels | NoisyLabelHistogram
+@dataclass(frozen=True)
+class SharedLabelHistogram:
+    """Class counts published once with Gaussian noise that takes this share of the budget (with `MeanEmbedding`)."""
+
+    kind: ClassVar[str] = "shared-histogram"
+    share: float = 0.05
+
+    def __post_init__(self) -> None:
+        _check_share("label histogram", self.share)
+
+
+LabelPrior = UniformLabels | DeclaredLabels | NoisyLabelHistogram | SharedLabelHistogram
 
 
 # --- how critic and generator take turns --------------------------------------------------------------------
@@ -212,3 +240,95 @@ class PublicWarmStart:
 
 
 WarmStart = NoWarmStart | PublicWarmStart
+
+
+# --- what a generator can learn from without a critic -------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class MeanEmbedding:
+    """One noisy sum per class of random Fourier features of pixels and of fixed wavelet moduli.
+
+    Every record's features have norm 1 and lie in the block of its own class, so the sensitivity is 1. Lengths are
+    those of images of 28×28 pixels with values in [0, 1]; other sizes scale them by the square root of the dimension.
+
+    Args:
+        pixel_lengths: length scales of the features of pixels.
+        wavelet_lengths: length scales of the features of wavelet moduli.
+        pixel_frequencies: random frequencies for each pixel length.
+        wavelet_frequencies: random frequencies for each wavelet length.
+        seed: the public seed of the frequencies.
+        share: the part of the budget (of 1/σ²) that the release takes.
+    """
+
+    pixel_lengths: tuple[float, ...] = (10.0, 5.0)
+    wavelet_lengths: tuple[float, ...] = (2.0, 1.0)
+    pixel_frequencies: int = 300
+    wavelet_frequencies: int = 600
+    seed: int = 1234
+    share: float = 0.5
+
+    def __post_init__(self) -> None:
+        _check_share("mean embedding", self.share)
+        lengths = (*self.pixel_lengths, *self.wavelet_lengths)
+        if not lengths or any(not 0 < length < math.inf for length in lengths):
+            raise RecipeError(f"a mean embedding needs positive length scales, got {lengths}.")
+        if min(self.pixel_frequencies, self.wavelet_frequencies) < 1:
+            raise RecipeError("a mean embedding needs at least one frequency for each length scale.")
+
+
+@dataclass(frozen=True)
+class LinearTeacher:
+    """A private linear classifier of wavelet moduli, which labels what the generator makes.
+
+    Args:
+        steps: full-batch gradient steps, each one Gaussian release.
+        rate: learning rate; constant for half of the steps, then falling to almost zero.
+        momentum: of the gradient descent.
+        bound: C, the norm to which the gradient of one record is clipped.
+        contrast: factor on the centred features before their norm is clipped to 1.
+        guidance: weight of the teacher's cross-entropy in the generator's loss; free.
+        mean_share: the part of the budget that the noisy mean of the features takes.
+        share: the part of the budget that all steps together take.
+    """
+
+    steps: int = 60
+    rate: float = 80.0
+    momentum: float = 0.9
+    bound: float = 1.0
+    contrast: float = 4.0
+    guidance: float = 0.02
+    mean_share: float = 0.04
+    share: float = 0.41
+
+    def __post_init__(self) -> None:
+        _check_share("teacher", self.share)
+        _check_share("feature mean", self.mean_share)
+        if self.steps < 1 or not self.bound > 0:
+            raise RecipeError(
+                f"a teacher needs at least one step and a positive bound, got {self.steps} and {self.bound}."
+            )
+
+
+@dataclass(frozen=True)
+class Warp:
+    """Random distortions of generated images, drawn uniformly from ± these values.
+
+    Args:
+        rotation: angle in radians.
+        scale: relative change of each side.
+        shear: of the horizontal axis.
+        shift: along each axis, as a part of the image's side.
+        elastic: standard deviation of a smooth displacement field, as a part of the side.
+    """
+
+    rotation: float = 0.17
+    scale: float = 0.1
+    shear: float = 0.15
+    shift: float = 1 / 14
+    elastic: float = 0.025
+
+
+def _check_share(what: str, share: float) -> None:
+    if not 0 < share <= 1:
+        raise RecipeError(f"the {what}'s share of the budget must lie in (0, 1], got {share}.")

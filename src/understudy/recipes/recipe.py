@@ -16,12 +16,17 @@ from understudy.recipes.parts import (
     FixedCriticSteps,
     LabelPrior,
     Latent,
+    LinearTeacher,
+    MeanEmbedding,
     NoisyLabelHistogram,
     NoWarmStart,
     Optimiser,
     RisingCriticSteps,
     Sgd,
+    SharedLabelHistogram,
+    UpsamplingGenerator,
     WarmStart,
+    Warp,
 )
 
 __all__ = ["Recipe"]
@@ -34,6 +39,9 @@ class Recipe:
     A recipe holds no data set, no budget and no row count; `understudy.plan` adds those. Of
     `noise_multiplier` and `steps` at least one must be given, here or to `plan`; the other follows from the
     budget.
+
+    With an `embedding` there is no critic: the generator learns from one private statistic. `steps` and `batch` are
+    then those of the generator, which are free, and everything about the critic is without effect.
 
     Args:
         name: how the command line calls it.
@@ -55,13 +63,16 @@ class Recipe:
         clamp: bound on every critic weight after each step (Wasserstein without penalty), or None.
         averaging: decay of the generator's moving average, or None.
         warm_start: what happens before the first private step.
+        embedding: the private statistic that replaces the critic, or None.
+        teacher: the private classifier that labels generated images, or None; needs an embedding.
+        warp: distortions of generated images before they are labelled, or None; needs an embedding.
     """
 
     name: str
     summary: str
     source: str
     objective: Objective
-    generator: DenseGenerator | DeconvGenerator = field(default_factory=DenseGenerator)
+    generator: DenseGenerator | DeconvGenerator | UpsamplingGenerator = field(default_factory=DenseGenerator)
     critic: DenseCritic | ConvCritic = field(default_factory=DenseCritic)
     conditional: bool = True
     latent: Latent = field(default_factory=Latent)
@@ -76,6 +87,9 @@ class Recipe:
     clamp: float | None = None
     averaging: float | None = None
     warm_start: WarmStart = field(default_factory=NoWarmStart)
+    embedding: MeanEmbedding | None = None
+    teacher: LinearTeacher | None = None
+    warp: Warp | None = None
 
     def __post_init__(self) -> None:
         if not self.name:
@@ -94,3 +108,17 @@ class Recipe:
             raise RecipeError(f"recipe {self.name!r}: averaging is a decay in [0, 1), got {self.averaging}.")
         if self.clamp is not None and not self.clamp > 0:
             raise RecipeError(f"recipe {self.name!r}: clamp must be positive, got {self.clamp}.")
+        self._check_statistic()
+
+    def _check_statistic(self) -> None:
+        """What goes with an embedding only, and what cannot go with one."""
+        shared = isinstance(self.labels, SharedLabelHistogram)
+        if self.embedding is None and (self.teacher or self.warp or shared):
+            raise RecipeError(
+                f"recipe {self.name!r}: a teacher, a warp and a shared label histogram need an embedding; "
+                "add one, or take them out."
+            )
+        if self.embedding is not None and (not self.conditional or self.steps is None):
+            raise RecipeError(
+                f"recipe {self.name!r}: an embedding needs labels and a number of generator steps."
+            )

@@ -1,0 +1,113 @@
+"""What a run publishes before it trains: class counts, the row count, the mean embedding and the teacher.
+
+Each function takes PRIVATE rows and the plan, and returns numbers that carry the noise which the plan charged. All
+sums have a fixed sensitivity; how it is bounded is said in `embedding` and `teacher`. In a baseline without a
+budget the same numbers come without noise, and the release is marked as not private.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from understudy.encode import encoded_shape
+from understudy.errors import PlanError
+from understudy.gan.embedding import Embedding, class_means, noisy_class_sums
+from understudy.gan.generators import image_shape
+from understudy.gan.teacher import Teacher, teach
+from understudy.planning import EMBEDDING, FEATURE_MEAN, TEACHER
+from understudy.recipes.parts import (
+    DeclaredLabels,
+    NoisyLabelHistogram,
+    SharedLabelHistogram,
+    UniformLabels,
+)
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from understudy.engine.noise import Noise
+    from understudy.engine.sampling import Rows
+    from understudy.planning import Plan
+    from understudy.schema import Schema
+
+__all__ = ["label_weights", "mean_embedding", "row_count", "trained_teacher"]
+
+
+def label_weights(plan: Plan, schema: Schema, rows: Rows, noise: Noise) -> tuple[float, ...] | None:
+    """The class frequencies of fakes: uniform, declared, or counted with noise as the plan charged."""
+    classes = schema.label_classes
+    if classes is None:
+        return None
+    match plan.recipe.labels:
+        case UniformLabels():
+            return (1 / len(classes),) * len(classes)
+        case DeclaredLabels():
+            if schema.label_weights is None:
+                raise PlanError(
+                    "the recipe takes class weights from the schema, but the schema declares none: add label_weights, "
+                    "or choose another label prior."
+                )
+            return schema.label_weights
+        case NoisyLabelHistogram() | SharedLabelHistogram():
+            return _noisy_histogram(plan, len(classes), rows, noise)
+
+
+def _noisy_histogram(plan: Plan, classes: int, rows: Rows, noise: Noise) -> tuple[float, ...]:
+    assert rows.labels is not None
+    counts = np.bincount(np.asarray(rows.labels), minlength=classes).astype(np.float64)
+    if plan.label_release is not None:
+        counts += plan.label_release.noise_multiplier * np.asarray(noise.normal((classes,)))
+    positive = np.maximum(counts, 1.0)
+    return tuple(float(weight) for weight in positive / positive.sum())
+
+
+def row_count(plan: Plan, count: int, noise: Noise) -> float:
+    """The number of rows that may be used as a divisor: declared public, or counted with noise."""
+    if plan.rows is not None:
+        return float(plan.rows)
+    assert plan.row_release is not None
+    noisy = count + plan.row_release.noise_multiplier * float(np.asarray(noise.normal((1,)))[0])
+    return max(1.0, noisy)
+
+
+def mean_embedding(
+    plan: Plan, schema: Schema, rows: Rows, weights: tuple[float, ...], count: float, noise: Noise
+) -> Tensor:
+    """The published mean embedding, one row per class.
+
+    Args:
+        plan: a plan of a recipe with an embedding.
+        schema: what an image looks like.
+        rows: PRIVATE images with labels.
+        weights: class frequencies as published; exact counts are never used.
+        count: the number of rows as published.
+        noise: where the noise comes from.
+    """
+    assert plan.recipe.embedding is not None
+    embedding = Embedding(plan.recipe.embedding, image_shape(encoded_shape(schema), plan.recipe.name))
+    sums = noisy_class_sums(embedding, rows, len(weights), _noise_of(plan, EMBEDDING), noise)
+    return class_means(sums, torch.tensor(weights, dtype=torch.float64) * count)
+
+
+def trained_teacher(plan: Plan, schema: Schema, rows: Rows, count: float, noise: Noise) -> Teacher | None:
+    """The published teacher, or None if the recipe has none; arguments as for `mean_embedding`."""
+    part = plan.recipe.teacher
+    if part is None:
+        return None
+    shape = image_shape(encoded_shape(schema), plan.recipe.name)
+    teacher = Teacher(part, shape, len(schema.label_classes or ()))
+    teach(teacher, part, rows, count, _noise_of(plan, FEATURE_MEAN), _noise_of(plan, TEACHER), noise)
+    return teacher
+
+
+def _noise_of(plan: Plan, purpose: str) -> float:
+    """σ as charged; zero only in a baseline, which has no budget."""
+    if not plan.private:
+        return 0.0
+    release = plan.gaussian(purpose)
+    if release is None:
+        raise PlanError(f"the plan does not charge the {purpose}, so it must not be drawn. Make a new plan.")
+    return release.noise_multiplier

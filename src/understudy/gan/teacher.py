@@ -1,0 +1,172 @@
+"""The teacher: a linear classifier of wavelet moduli, trained under privacy, that labels generated images.
+
+Two quantities are published. First the sum of the standardised moduli r(x), whose norm is at most 1: sensitivity 1.
+Then T noisy gradients of the cross-entropy over *all* records. The gradient of one record is the outer product of
+its features f(x) and its error p - y, with norm |f|·|p - y|, clipped to the bound C; p depends on earlier noisy
+gradients and on this record only. So each sum has sensitivity C, and the noise has standard deviation σ·C. There is no
+sampling, hence no amplification to account for.
+
+Momentum, the learning rate's schedule and the average of the last third of the iterates are post-processing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from understudy.gan.embedding import brightness
+from understudy.gan.wavelets import Wavelets
+
+if TYPE_CHECKING:
+    from understudy.engine.noise import Noise
+    from understudy.engine.sampling import Rows
+    from understudy.recipes.parts import LinearTeacher
+
+__all__ = ["Teacher", "clipped_gradient_sum", "feature_sum", "standardised", "teach"]
+
+_CHUNK = 2000
+_CONSTANT = 0.3
+"""The last feature, the same for all records, so that the classifier has an offset."""
+_SPREAD = 0.05
+"""Added to the spread of the moduli of one image, so that an empty image does not become pure contrast."""
+_MARGIN = 1 + 1e-4
+"""Norms are kept this much below their bounds, which is more than float32 arithmetic can err."""
+
+
+def standardised(moduli: tuple[Tensor, ...]) -> Tensor:
+    """The moduli of each image, every order centred and scaled by its own spread; the norm is below 1."""
+    orders = [
+        (order - order.mean(dim=1, keepdim=True)) / ((_spread(order) + _SPREAD) * order.shape[1] ** 0.5)
+        for order in moduli
+    ]
+    return _shortened(torch.cat(orders, dim=1) / len(orders) ** 0.5)
+
+
+def _spread(order: Tensor) -> Tensor:
+    """The standard deviation within each row, with a derivative also where all entries are equal."""
+    return (order.var(dim=1, keepdim=True, correction=0) + 1e-12).sqrt()
+
+
+def _shortened(vectors: Tensor) -> Tensor:
+    """Vectors of norm at most 1 / margin, and zero instead of what is not finite."""
+    norms = vectors.double().norm(dim=1, keepdim=True)
+    shrink = (_MARGIN * norms.clamp(min=1.0)).reciprocal().to(vectors.dtype)
+    return torch.where(norms.isfinite(), vectors * shrink, 0.0)
+
+
+class Teacher(nn.Module):
+    """A linear softmax classifier of encoded images.
+
+    Args:
+        part: the recipe's part; its contrast belongs to the classifier.
+        shape: (channels, height, width).
+        classes: how many.
+    """
+
+    mean: Tensor
+    head: Tensor
+
+    def __init__(self, part: LinearTeacher, shape: tuple[int, int, int], classes: int) -> None:
+        super().__init__()
+        self.wavelets = Wavelets(shape)
+        self._contrast = part.contrast
+        width = sum(self.wavelets.widths)
+        self.register_buffer("mean", torch.zeros(width))
+        self.register_buffer("head", torch.zeros(width + 1, classes))
+
+    def features(self, standard: Tensor) -> Tensor:
+        """Centred moduli of norm at most 1, and a constant."""
+        near = _shortened((standard - self.mean) * self._contrast)
+        return functional.pad(near, (0, 1), value=_CONSTANT)
+
+    def of_moduli(self, moduli: tuple[Tensor, ...]) -> Tensor:
+        """Scores of images whose wavelet moduli are known already."""
+        return self.features(standardised(moduli)) @ self.head
+
+    def forward(self, encoded: Tensor) -> Tensor:
+        """Scores of encoded images, one column per class."""
+        return self.of_moduli(self.wavelets(brightness(encoded)))
+
+
+@torch.no_grad()
+def teach(
+    teacher: Teacher,
+    part: LinearTeacher,
+    rows: Rows,
+    divisor: float,
+    mean_noise: float,
+    step_noise: float,
+    noise: Noise,
+) -> None:
+    """Fill in the teacher from private rows, through the noisy mean and the noisy gradients only.
+
+    Args:
+        teacher: changed in place.
+        part: steps, rate, momentum and bound.
+        rows: PRIVATE records with labels.
+        divisor: the public or noisy number of rows.
+        mean_noise: σ of the feature mean.
+        step_noise: σ of every gradient step.
+        noise: where the noise comes from.
+    """
+    standard, labels = _standard_rows(teacher, rows)
+    total = feature_sum(standard)
+    noise.perturb([total], mean_noise, 1.0 / divisor)
+    teacher.mean.copy_(total)
+    for start in range(0, len(standard), _CHUNK):  # in place: the moduli are needed no longer
+        standard[start : start + _CHUNK] = teacher.features(standard[start : start + _CHUNK])[:, :-1]
+    velocity, average, averaged = torch.zeros_like(teacher.head), torch.zeros_like(teacher.head), 0
+    for step in range(part.steps):
+        gradient = clipped_gradient_sum(standard, labels, teacher.head, part.bound)
+        noise.perturb([gradient], step_noise * part.bound, 1.0 / divisor)
+        velocity.mul_(part.momentum).add_(gradient)
+        teacher.head.sub_(velocity, alpha=_rate(part, step))
+        if step >= part.steps * 2 // 3:
+            average += teacher.head
+            averaged += 1
+    teacher.head.copy_(average / averaged)
+
+
+def _rate(part: LinearTeacher, step: int) -> float:
+    """Constant for the first half, then linear to five percent."""
+    done = step / part.steps
+    return part.rate * (1.0 if done < 0.5 else 2 * (1 - done) + 0.05)
+
+
+def _standard_rows(teacher: Teacher, rows: Rows) -> tuple[Tensor, Tensor]:
+    standard = torch.empty(len(rows), sum(teacher.wavelets.widths))
+    for start in range(0, len(rows), _CHUNK):
+        chunk = torch.arange(start, min(start + _CHUNK, len(rows)))
+        x, _ = rows.take(chunk, standard)
+        standard[start : start + len(chunk)] = standardised(teacher.wavelets(brightness(x)))
+    assert rows.labels is not None
+    return standard, torch.as_tensor(rows.labels).to(torch.int64)
+
+
+def feature_sum(standard: Tensor) -> Tensor:
+    """PRIVATE: the sum of standardised moduli, in float64; sensitivity 1."""
+    return standard.sum(dim=0, dtype=torch.float64)
+
+
+def clipped_gradient_sum(near: Tensor, labels: Tensor, head: Tensor, bound: float) -> Tensor:
+    """PRIVATE: the sum over records of clipped gradients of the cross-entropy, in float64; sensitivity `bound`.
+
+    Args:
+        near: centred moduli of norm at most 1, without the constant.
+        labels: the class of each record.
+        head: the classifier.
+        bound: C.
+    """
+    total = torch.zeros(head.shape, dtype=torch.float64)
+    for start in range(0, len(near), _CHUNK):
+        features = functional.pad(near[start : start + _CHUNK], (0, 1), value=_CONSTANT)
+        error = (features @ head).softmax(dim=1)
+        error -= functional.one_hot(labels[start : start + _CHUNK], head.shape[1])
+        norms = features.double().norm(dim=1) * error.double().norm(dim=1)
+        shrink = (bound / (_MARGIN * norms.clamp(min=bound))).to(error.dtype)
+        error = torch.where(norms.isfinite().unsqueeze(1), error * shrink.unsqueeze(1), 0.0)
+        total += features.T @ error
+    return total
