@@ -277,11 +277,11 @@ def _run_one(sweep: Sweep, setting: Setting, folder: Path, news: Any) -> None:
 
     torch.set_num_threads(1)
     made = planned(sweep, setting)
-    every = max(1, made.training.steps // 50)
+    every = max(1, made.steps // 50)
 
     def told(progress: Any) -> None:
         if progress.done % every == 0:
-            news.put((setting, 0.95 * progress.done / made.training.steps))
+            news.put((setting, 0.95 * progress.done / made.steps))
 
     release = fit(sweep.data, made, told=told)
     path = _path(sweep, setting, folder)
