@@ -31,7 +31,7 @@ STUDIES: dict[str, Callable[[Scale], Study]] = {
 
 QUICK = Scale(
     "quick",
-    dense_steps=600,
+    dense_steps=2_000,
     conv_steps=16,
     drawn=4_000,
     judge_rows=6_000,
