@@ -74,8 +74,13 @@ class Plan:
 
     @property
     def training(self) -> SubsampledGaussian:
-        """The mechanism of the private steps; a recipe with an embedding has none."""
+        """The mechanism of the private steps; PlanError for a recipe with an embedding, which takes none."""
         mechanism = self._mechanism(TRAINING)
+        if mechanism is None:
+            raise PlanError(
+                f"recipe {self.recipe.name!r} has no critic and takes no private training steps; "
+                "its charges are " + ", ".join(charge.purpose for charge in self.charges) + "."
+            )
         assert isinstance(mechanism, SubsampledGaussian)
         return mechanism
 

@@ -15,10 +15,11 @@ import torch
 from scipy import stats
 
 from tiny import TINY_IMAGES, TINY_TABLE, tiny_images
+from understudy.account import LedgerAccount
 from understudy.checkpoint import Checkpoints
 from understudy.engine.noise import SeededNoise
 from understudy.engine.sampling import Rows
-from understudy.errors import Interrupted, PlanError, RecipeError
+from understudy.errors import BudgetError, Interrupted, PlanError, RecipeError
 from understudy.fitting import fit
 from understudy.gan import embedding as embedding_module
 from understudy.gan import publishing
@@ -30,6 +31,7 @@ from understudy.gan.warping import warped
 from understudy.gan.wavelets import Wavelets
 from understudy.planning import EMBEDDING, FEATURE_MEAN, LABELS, TEACHER, Plan, plan
 from understudy.privacy.accounting import spent
+from understudy.privacy.ledger import Ledger
 from understudy.recipes import RECIPES, Recipe
 from understudy.recipes.parts import LinearTeacher, MeanEmbedding, UpsamplingGenerator, Warp
 from understudy.release import Release
@@ -252,6 +254,12 @@ def test_data_that_it_cannot_make_is_refused_in_the_plan(schema: ImageSchema, te
         plan(schema, epsilon=1.0, rows=1000, recipe="understudy")
 
 
+def test_there_are_no_private_training_steps() -> None:
+    """Whoever asks for them, as the audit of a critic's step does, is told what is charged instead."""
+    with pytest.raises(PlanError, match="label histogram, mean embedding, feature mean, teacher"):
+        _ = small_plan().training
+
+
 def test_parts_without_an_embedding_are_refused() -> None:
     """A teacher alone would be silently ignored by a recipe with a critic."""
     with pytest.raises(RecipeError, match="need an embedding"):
@@ -348,3 +356,32 @@ def test_a_warp_without_strength_changes_nothing() -> None:
     source = torch.Generator().manual_seed(1)
     assert torch.allclose(warped(images, Warp(0, 0, 0, 0, 0), source), images, atol=1e-5)
     assert not torch.allclose(warped(images, Warp(), source), images, atol=0.1)
+
+
+# --- with a ledger ------------------------------------------------------------------------------------------
+
+
+def test_the_ledger_counts_every_charge_once(tmp_path: Path) -> None:
+    """A run that was stopped and resumed is one entry, counts in full, and leaves nothing for a second run."""
+    made, path = small_plan(), tmp_path / "run.checkpoint"
+    assert made.budget is not None
+    with Ledger(tmp_path / "ledger", create=True) as book:
+        book.register("digits", made.budget)
+        with pytest.raises(Interrupted):
+            fit(
+                tiny_images(),
+                made,
+                account=LedgerAccount(book, "digits", every=2),
+                checkpoints=Checkpoints(path, 2),
+                stop=lambda: True,
+            )
+        fit(
+            tiny_images(),
+            made,
+            account=LedgerAccount(book, "digits", every=2),
+            checkpoints=Checkpoints(path, 2, resume=True),
+        )
+        assert len(book.statement("digits").entries) == 1
+        assert book.counted("digits") == made.charges
+        with pytest.raises(BudgetError, match="largest ε"):
+            fit(tiny_images(), made, account=LedgerAccount(book, "digits"))
