@@ -8,6 +8,7 @@ so 60 million memory-mapped rows cost what 60 thousand do.
 from __future__ import annotations
 
 import math
+import mmap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -35,6 +36,12 @@ class Rows:
 
     x: npt.NDArray[np.floating] | Tensor
     labels: npt.NDArray[np.integer] | Tensor | None = None
+
+    def __post_init__(self) -> None:
+        # Batches jump through the file; reading ahead of each row would cost far more than the row.
+        mapped = getattr(self.x, "_mmap", None)
+        if isinstance(mapped, mmap.mmap) and hasattr(mmap, "MADV_RANDOM"):
+            mapped.madvise(mmap.MADV_RANDOM)
 
     def __len__(self) -> int:
         return len(self.x)
