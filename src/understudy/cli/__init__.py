@@ -8,6 +8,7 @@ import typer
 
 from understudy._version import __version__
 from understudy.cli import (
+    audit,
     console,
     evaluate,
     fit,
@@ -54,6 +55,7 @@ app.command("inspect")(inspect.inspect_command)
 app.command("evaluate")(evaluate.evaluate_command)
 app.command("report")(report.report_command)
 app.command("sweep")(sweep.sweep_command)
+app.add_typer(audit.app, name="audit")
 app.add_typer(recipes.app, name="recipes")
 app.add_typer(schema.app, name="schema")
 app.add_typer(ledger.app, name="ledger")
