@@ -24,8 +24,15 @@ from understudy.sampling import sample_chunks
 from understudy.write import write_records
 
 RUNS: dict[str, dict[str, Any]] = {
-    "digits": {"epsilon": 8.0, "batch": 128, "steps": 2000, "file": "samples.png", "counts": 10},
-    "breast-cancer": {"epsilon": 4.0, "delta": 1e-4, "batch": 64, "steps": 800, "file": "samples.csv"},
+    "digits": {"recipe": "understudy", "epsilon": 5.0, "steps": 300, "file": "samples.png", "counts": 10},
+    "breast-cancer": {
+        "recipe": "dp-cgan",
+        "epsilon": 4.0,
+        "delta": 1e-4,
+        "batch": 64,
+        "steps": 800,
+        "file": "samples.csv",
+    },
 }
 
 
@@ -51,8 +58,8 @@ def run(name: str, settings: dict[str, Any], folder: Path) -> None:
         epsilon=settings["epsilon"],
         delta=settings.get("delta", 1e-5),
         rows=len(dataset.train),
-        recipe="dp-cgan",
-        batch=settings["batch"],
+        recipe=settings["recipe"],
+        batch=settings.get("batch"),
         steps=settings["steps"],
     )
     out.print(str(plan), highlight=False)
@@ -66,14 +73,15 @@ def run(name: str, settings: dict[str, Any], folder: Path) -> None:
     write_records(sample_chunks(release, 200, counts=counts, seed=1), folder / settings["file"])
     evaluation = understudy.evaluate(release, dataset.test, reference=dataset.train, seeds=(0,))
     (folder / "evaluation.json").write_text(evaluation.to_json(), encoding="utf-8")
-    found = audit_plan(plan)
+    found = audit_plan(plan) if "batch" in settings else None  # the audit attacks the critic's private steps
     page = make_report(release, evaluation=evaluation, audit=found)
     (folder / "report.html").write_text(page, encoding="utf-8")
     out.print(summary(evaluation))
-    out.print(
-        f"audit: {found.verdict.outcome.value}; claimed ε = {found.claimed_epsilon:.3f}, "
-        f"proved by attack: ε ≥ {found.lower_bound:.3f}\n"
-    )
+    if found is not None:
+        out.print(
+            f"audit: {found.verdict.outcome.value}; claimed ε = {found.claimed_epsilon:.3f}, "
+            f"proved by attack: ε ≥ {found.lower_bound:.3f}\n"
+        )
 
 
 def summary(evaluation: understudy.Evaluation) -> Table:
