@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
+
+os.environ["COLUMNS"] = "200"  # before anything makes a console: tables must not be wrapped in tests
 
 from tiny import TINY_IMAGES, tiny_frame, tiny_images, tiny_plan
 from understudy.release import Release

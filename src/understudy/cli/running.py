@@ -33,9 +33,7 @@ def open_account(
     plan: Plan, release: Path, ledger: Path | None, dataset: str | None, every: int
 ) -> Iterator[LedgerAccount | None]:
     """An account in the given ledger, or in a private one beside the release; None for a baseline."""
-    from understudy.account import LedgerAccount
-    from understudy.errors import PlanError
-    from understudy.privacy.ledger import Ledger
+    from understudy.errors import PlanError, UnderstudyError
 
     if plan.budget is None:
         yield None
@@ -45,8 +43,26 @@ def open_account(
             "--ledger and --dataset go together: the file, and the name the data set is registered by."
         )
     path = beside(release, "ledger") if ledger is None else ledger
+    new = not path.exists()
+    try:
+        with _opened(plan, path, ledger, dataset, every) as account:
+            yield account
+    except UnderstudyError:
+        if ledger is None and new:
+            _remove_unused(path)
+        raise
+
+
+@contextmanager
+def _opened(
+    plan: Plan, path: Path, ledger: Path | None, dataset: str | None, every: int
+) -> Iterator[LedgerAccount]:
+    from understudy.account import LedgerAccount
+    from understudy.privacy.ledger import Ledger
+
     with Ledger(path, create=ledger is None) as book:
         if ledger is None:
+            assert plan.budget is not None
             book.register(OWN_DATASET, plan.budget)
             err.print(
                 f"no ledger was given: this run is recorded in {path}. Other runs on the same data add up; "
@@ -55,6 +71,17 @@ def open_account(
             )
         command = "understudy " + " ".join(sys.argv[1:])
         yield LedgerAccount(book, dataset or OWN_DATASET, command=command, every=every)
+
+
+def _remove_unused(path: Path) -> None:
+    """Take away a ledger that this run made and that records nothing: the run failed before it drew anything."""
+    from understudy.privacy.ledger import Ledger
+
+    with Ledger(path) as book:
+        if any(entry.drawn for entry in book.statement(OWN_DATASET).entries):
+            return
+    for ending in ("", ".head", "-wal", "-shm"):
+        path.with_name(path.name + ending).unlink(missing_ok=True)
 
 
 @dataclass

@@ -303,7 +303,8 @@ def _limits(values: Iterable[float]) -> tuple[float, float]:
     low, high = min(found), max(found)
     if low >= 0 and high <= 1 and high - low > 0.35:
         return 0.0, 1.0
-    step = _step((high - low) or abs(high) or 1.0)
+    span = (high - low) or abs(high)
+    step = _step(span if span > 1e-290 else 1.0)  # below that, quarters of the span are not numbers any more
     return math.floor(low / step) * step, math.ceil(high / step + 1e-9) * step
 
 
