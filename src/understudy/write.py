@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
+import zipfile
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -117,12 +119,24 @@ def _parquet(chunks: Iterator[Any], path: Path) -> int:
 
 
 def _npz(chunks: Iterator[Any], path: Path) -> int:
-    parts = list(chunks)
-    arrays = {"images": np.concatenate([part.pixels for part in parts])}
-    if parts[0].labels is not None:
-        arrays["labels"] = np.concatenate([part.labels for part in parts])
-    np.savez_compressed(path, **arrays)  # type: ignore[arg-type]
-    return len(arrays["images"])
+    """Pixels go through a file beside the target, so that any number of images fits into memory."""
+    labels: list[Any] = []
+    written, shape = 0, ()
+    with tempfile.TemporaryFile(dir=path.parent) as pixels:
+        for chunk in chunks:
+            pixels.write(np.ascontiguousarray(chunk.pixels).tobytes())
+            labels += [] if chunk.labels is None else [chunk.labels]
+            written, shape = written + len(chunk), chunk.pixels.shape[1:]
+        pixels.seek(0)
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            with archive.open("images.npy", "w", force_zip64=True) as entry:
+                header = {"descr": "|u1", "fortran_order": False, "shape": (written, *shape)}
+                np.lib.format.write_array_header_1_0(entry, header)
+                shutil.copyfileobj(pixels, entry)
+            if labels:
+                with archive.open("labels.npy", "w") as entry:
+                    np.lib.format.write_array(entry, np.concatenate(labels), allow_pickle=False)
+    return written
 
 
 def _png(chunks: Iterator[Any], path: Path) -> int:
