@@ -1,7 +1,9 @@
-"""Schemas of the known public sets, from their published descriptions and not from their rows.
+"""Schemas of the known public sets, from their published descriptions where these give ranges.
 
 Adult: categories of `adult.names`; the census codes age up to 90, hours up to 99 and gains up to 99,999.
-Thyroid (ann): age in centuries and assays that the publisher scaled into [0, 1]; bounds are round numbers.
+Thyroid (ann): age in centuries and assays that the publisher scaled into [0, 1].
+Neither publisher gives ranges for the thyroid assays or for Adult's weights and losses: those bounds are round numbers
+chosen with the public rows in view, as nobody may do with private ones.
 American Community Survey: the data dictionary of the NIST Diverse Communities excerpts, without the industry
 code INDP, whose values it does not list. Diabetes 130: all ICD-9-CM categories that can exist, 001-999,
 V01-V91, E000-E030 and E800-E999.

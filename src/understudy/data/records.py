@@ -59,7 +59,7 @@ class Dataset:
         name: what it is called on the command line.
         train: the records that play the private ones.
         test: records that training never sees.
-        schema: bounds and categories from the published description, not from the rows.
+        schema: bounds and categories from the published description where it gives them; see `public_schemas`.
     """
 
     name: str
