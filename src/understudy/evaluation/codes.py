@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from understudy.errors import EvaluationError
 from understudy.evaluation.intervals import Progress, from_seeds, jackknife
-from understudy.evaluation.result import Better, Group, Marginal, Measure
+from understudy.evaluation.result import Better, Marginal, Measure, fidelity_measure
 from understudy.evaluation.scores import auroc
 
 __all__ = [
@@ -119,7 +119,7 @@ def code_fidelity(
         estimate = jackknife(statistic, real, drawn, groups=5, low=-1.0 if high == 1 else 0.0, high=high)
         top = None if reference is None else statistic(real, reference[:, pick])
         floor = statistic(real, empty[:, pick])
-        measures.append(_measure(name, estimate, better, top, floor, explanation))
+        measures.append(fidelity_measure(name, estimate, better, top, floor, explanation))
         if progress:
             progress(name, len(measures) / (len(_STATISTICS) + 1))
     measures.append(_prediction(synthetic, test, reference, frequent[:predicted_codes], train_rows))
@@ -176,7 +176,7 @@ def _prediction(
     if reference is not None:
         top = _mean_auroc(truth, dimension_wise_prediction(reference[:train_rows], test, codes)[0])
     words = f"Mean AuROC of predicting each of the {len(codes)} most frequent codes from all others."
-    return _measure("dimension-wise prediction", estimate, Better.HIGHER, top, 0.5, words)
+    return fidelity_measure("dimension-wise prediction", estimate, Better.HIGHER, top, 0.5, words)
 
 
 def _mean_auroc(truth: npt.NDArray[np.bool_], scores: npt.NDArray[np.float64]) -> float:
@@ -184,22 +184,6 @@ def _mean_auroc(truth: npt.NDArray[np.bool_], scores: npt.NDArray[np.float64]) -
     if not usable:
         raise EvaluationError("no code occurs in some test rows and is absent from others.")
     return float(np.mean([auroc(truth[:, j], scores[:, j]) for j in usable]))
-
-
-def _measure(
-    name: str, estimate: Any, better: Better, ceiling: float | None, floor: float, explanation: str
-) -> Measure:
-    return Measure(
-        name,
-        estimate.value,
-        better,
-        Group.FIDELITY,
-        estimate.low,
-        estimate.high,
-        ceiling,
-        floor,
-        explanation=explanation,
-    )
 
 
 def _pairs(rows: Binary) -> npt.NDArray[np.float64]:

@@ -16,7 +16,7 @@ from understudy.evaluation import images
 from understudy.evaluation.intervals import Estimate, Progress, jackknife
 from understudy.evaluation.neighbours import nearest
 from understudy.evaluation.network import fit_logits, predict_probabilities
-from understudy.evaluation.result import Better, Group, Measure, Pictures
+from understudy.evaluation.result import Better, Measure, Pictures, fidelity_measure
 
 if TYPE_CHECKING:
     from understudy.evaluation.domain import DomainClassifier
@@ -66,7 +66,7 @@ def discriminator_score(
     best = None if reference is None else images.jensen_shannon_score(_held_out(reference, test, seed))
     words = "How sure an independent discriminator is about the origin of synthetic images: 0 is not at all."
     floor = images.jensen_shannon_score(np.zeros(1))
-    return _measure("Jensen-Shannon score", estimate, Better.LOWER, best, floor, words)
+    return fidelity_measure("Jensen-Shannon score", estimate, Better.LOWER, best, floor, words)
 
 
 def neighbour_pictures(synthetic: Floats, real: Floats, count: int = 10) -> Pictures:
@@ -90,10 +90,10 @@ def _inception(
     words = "Sure and varied predictions of a classifier of this domain: 1 to the number of classes"
     mean = Estimate.around(float(ten.mean()), half, 1.0, drawn.shape[1])
     return (
-        _measure(
+        fidelity_measure(
             "inception score, 10 splits", mean, Better.HIGHER, ceiling, floor, f"{words}; mean of ten parts."
         ),
-        _measure(
+        fidelity_measure(
             "inception score, 1 split", one, Better.HIGHER, ceiling, floor, f"{words}; all images at once."
         ),
     )
@@ -101,7 +101,7 @@ def _inception(
 
 def _frechet(drawn: Floats, real: Floats, trivial: Floats, best: Floats | None) -> Measure:
     estimate = jackknife(images.frechet_distance, real, drawn, groups=5, low=0.0)
-    return _measure(
+    return fidelity_measure(
         "Fréchet distance in classifier features",
         estimate,
         Better.LOWER,
@@ -129,7 +129,7 @@ def _manifold(drawn: Floats, real: Floats, trivial: Floats, best: Floats | None)
         "coverage": "Share of real images with a synthetic one in their neighbourhood.",
     }
     return [
-        _measure(
+        fidelity_measure(
             name,
             _third(getattr(value, name), [getattr(part, name) for part in parts]),
             Better.HIGHER,
@@ -154,22 +154,6 @@ def _held_out(synthetic: Floats, real: Floats, seed: int) -> Floats:
     # Three passes, however few images: a discriminator that learns them by heart is sure of everything.
     network = fit_logits(both, labels, 2, seed=seed, epochs=3, filters=16)
     return predict_probabilities(network, synthetic[rows : 2 * rows])[:, 1]
-
-
-def _measure(
-    name: str, estimate: Estimate, better: Better, ceiling: float | None, floor: float, explanation: str
-) -> Measure:
-    return Measure(
-        name,
-        estimate.value,
-        better,
-        Group.FIDELITY,
-        estimate.low,
-        estimate.high,
-        ceiling,
-        floor,
-        explanation=explanation,
-    )
 
 
 def _bytes(pixels: Floats) -> tuple[tuple[int, ...], ...]:

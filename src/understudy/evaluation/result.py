@@ -19,7 +19,18 @@ from understudy.errors import EvaluationError
 if TYPE_CHECKING:
     from rich.table import Table
 
-__all__ = ["Better", "Correlations", "Evaluation", "Group", "Marginal", "Measure", "Pictures"]
+    from understudy.evaluation.intervals import Estimate
+
+__all__ = [
+    "Better",
+    "Correlations",
+    "Evaluation",
+    "Group",
+    "Marginal",
+    "Measure",
+    "Pictures",
+    "fidelity_measure",
+]
 
 
 class Better(enum.Enum):
@@ -91,6 +102,28 @@ class Measure:
     def __str__(self) -> str:
         interval = "" if self.low is None or self.high is None else f" [{self.low:.4g}, {self.high:.4g}]"
         return f"{self.name}: {self.value:.4g}{self.unit}{interval}"
+
+
+def fidelity_measure(
+    name: str,
+    estimate: Estimate,
+    better: Better,
+    ceiling: float | None,
+    floor: float | None,
+    explanation: str,
+) -> Measure:
+    """An internal measure of fidelity, from an estimate with its interval."""
+    return Measure(
+        name,
+        estimate.value,
+        better,
+        Group.FIDELITY,
+        estimate.low,
+        estimate.high,
+        ceiling,
+        floor,
+        explanation=explanation,
+    )
 
 
 @dataclass(frozen=True)

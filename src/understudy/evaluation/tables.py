@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.errors import EvaluationError
-from understudy.evaluation.intervals import Estimate, Progress, jackknife, wilson
+from understudy.evaluation.intervals import Progress, jackknife, wilson
 from understudy.evaluation.propensity import propensity
-from understudy.evaluation.result import Better, Correlations, Group, Marginal, Measure
+from understudy.evaluation.result import Better, Correlations, Group, Marginal, Measure, fidelity_measure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -286,34 +286,13 @@ def _measure(
     statistic: _Statistic, real: _Coded, drawn: _Coded, other: _Coded | None, trivial: _Coded
 ) -> Measure:
     estimate = jackknife(statistic.compute, real, drawn, low=0.0, high=statistic.high)
-    return _fidelity(
+    return fidelity_measure(
         statistic.name,
         estimate,
         statistic.better,
         None if other is None else statistic.compute(real, other),
         statistic.compute(real, trivial),
         statistic.explanation,
-    )
-
-
-def _fidelity(
-    name: str,
-    estimate: Estimate,
-    better: Better,
-    ceiling: float | None,
-    floor: float | None,
-    explanation: str,
-) -> Measure:
-    return Measure(
-        name,
-        estimate.value,
-        better,
-        Group.FIDELITY,
-        estimate.low,
-        estimate.high,
-        ceiling,
-        floor,
-        explanation=explanation,
     )
 
 
