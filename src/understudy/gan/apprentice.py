@@ -7,8 +7,6 @@ independent half batches; a teacher, which was published too, may guide with its
 
 from __future__ import annotations
 
-import secrets
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import torch
@@ -17,8 +15,8 @@ from torch.nn import functional
 
 from understudy.encode import encoded_shape
 from understudy.gan.embedding import Embedding, brightness
+from understudy.gan.free_training import FreeTraining, parts_of
 from understudy.gan.generators import Generator, build_generator, draw_latent, image_shape
-from understudy.gan.optimisers import Stepper
 from understudy.gan.teacher import Teacher
 
 if TYPE_CHECKING:
@@ -56,8 +54,8 @@ def build_performer(recipe: Recipe, schema: Schema) -> Generator | Performer:
     return Performer(generator, Teacher(recipe.teacher, shape, len(schema.label_classes or ())))
 
 
-class Apprentice:
-    """The state of the free training: a generator, its optimiser and its moving average.
+class Apprentice(FreeTraining[Generator]):
+    """The state of the free training on images.
 
     Args:
         recipe: a recipe with an embedding.
@@ -71,31 +69,10 @@ class Apprentice:
         self, recipe: Recipe, schema: Schema, means: Tensor, teacher: Teacher | None, seed: int | None
     ) -> None:
         assert recipe.embedding is not None
-        assert recipe.steps is not None
-        seed = secrets.randbits(63) if seed is None else seed
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            self.generator = build_generator(recipe, schema)
-        self._recipe = recipe
+        super().__init__(recipe, lambda: build_generator(recipe, schema), seed)
         self._means = means
         self._teacher = teacher
         self._embedding = Embedding(recipe.embedding, image_shape(encoded_shape(schema), recipe.name))
-        self._source = torch.Generator().manual_seed(seed)
-        rule = replace(recipe.generator_optimiser, decay_steps=recipe.steps)
-        self._stepper = Stepper(self.generator, rule)
-        self._average = {name: value.clone() for name, value in self.generator.state_dict().items()}
-
-    @property
-    def steps(self) -> int:
-        """How many steps were taken."""
-        return self._stepper.taken
-
-    def advance(self) -> None:
-        """One step of the generator towards the published means."""
-        names, parameters = zip(*self.generator.named_parameters(), strict=True)
-        moves = torch.autograd.grad(self._loss(), parameters)
-        self._stepper.step(dict(zip(names, moves, strict=True)))
-        self._follow()
 
     def _loss(self) -> Tensor:
         """Equally many images of every class, in two halves, against the published means."""
@@ -115,55 +92,30 @@ class Apprentice:
             loss = loss + self._recipe.teacher.guidance * functional.cross_entropy(scores, labels)
         return loss
 
-    def _follow(self) -> None:
-        """Let the moving average follow the generator, its running statistics included."""
-        warm = min(self._recipe.averaging or 0.0, (1 + self.steps) / (10 + self.steps))
-        for name, value in self.generator.state_dict().items():
-            if value.is_floating_point():
-                self._average[name].lerp_(value, 1 - warm)
-            else:
-                self._average[name].copy_(value)
-
     def released_weights(self) -> dict[str, Tensor]:
         """The weights of the module that is released: the averaged generator and the teacher."""
-        generator = {name: value.clone() for name, value in self._average.items()}
+        generator = self._averaged()
         if self._teacher is None:
             return generator
         taught = {f"teacher.{name}": value.clone() for name, value in self._teacher.state_dict().items()}
         return {**{f"generator.{name}": value for name, value in generator.items()}, **taught}
 
-    def state(self) -> dict[str, Tensor]:
-        """Everything that a resumed run needs, the published means and teacher included, as named tensors."""
-        parts: dict[str, Mapping[str, Tensor]] = {
-            "generator": self.generator.state_dict(),
-            "average": self._average,
-            "optimiser": self._stepper.state(),
+    def _published(self) -> dict[str, Mapping[str, Tensor]]:
+        return {
             "published": {"means": self._means},
             "teacher": {} if self._teacher is None else self._teacher.state_dict(),
-            "run": {"source": self._source.get_state()},
         }
-        return {f"{part}:{name}": value for part, named in parts.items() for name, value in named.items()}
 
     @classmethod
     def restored(
         cls, recipe: Recipe, schema: Schema, state: Mapping[str, Tensor], seed: int | None
     ) -> Apprentice:
         """Go on from a state that `state` gave; nothing is published again."""
-        part = {
-            head: {
-                name.removeprefix(f"{head}:"): value
-                for name, value in state.items()
-                if name.startswith(f"{head}:")
-            }
-            for head in ("generator", "average", "optimiser", "published", "teacher", "run")
-        }
+        part = parts_of(state)
         whole = build_performer(recipe, schema)
         teacher = whole.teacher if isinstance(whole, Performer) else None
         if teacher is not None:
             teacher.load_state_dict(part["teacher"])
         run = cls(recipe, schema, part["published"]["means"], teacher, seed)
-        run.generator.load_state_dict(part["generator"])
-        run._average = {name: value.clone() for name, value in part["average"].items()}
-        run._stepper.restore(part["optimiser"])
-        run._source.set_state(part["run"]["source"])
+        run._take_over(part)
         return run
