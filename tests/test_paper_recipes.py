@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import pytest
 
@@ -30,7 +31,10 @@ def test_the_four_strategies_are_independent_switches(on: tuple[bool, bool, bool
     biases, clustered, adapted, warm = on
     assert isinstance(recipe.warm_start, PublicWarmStart if warm else NoWarmStart)
     assert isinstance(recipe.clipping, PublicAdaptiveClip) == adapted
-    if not adapted:
+    if isinstance(recipe.clipping, PublicAdaptiveClip):
+        assert recipe.clipping.separate_biases == biases
+        assert recipe.clipping.groups + biases == (5 if clustered else 1 + biases)
+    else:
         assert isinstance(recipe.clipping, GroupedClip) == clustered
         assert isinstance(recipe.clipping, WeightsBiasesClip) == (biases and not clustered)
     assert recipe_from_toml(recipe_to_toml(recipe)) == recipe
@@ -41,6 +45,7 @@ def test_the_ends_of_the_switches_are_the_named_recipes() -> None:
     assert switched((False,) * 4) is DP_GAN_BASIC
     assert switched((True,) * 4) == RECIPES["dp-gan"]
     assert len({switched(on).name for on in SWITCHES}) == 16
+    assert len({(switched(on).clipping, switched(on).warm_start) for on in SWITCHES}) == 16
 
 
 @pytest.mark.parametrize(
@@ -56,8 +61,6 @@ def test_strategies_train(on: tuple[bool, bool, bool, bool]) -> None:
 
 
 def _shrunk(recipe: Recipe) -> Recipe:
-    from dataclasses import replace
-
     from understudy.recipes.parts import ConvCritic, DeconvGenerator
 
     warm = (
@@ -74,6 +77,15 @@ def test_fewer_microbatches_cost_twice_the_noise() -> None:
     assert many.clipping.sensitivity(Adjacency.ADD_OR_REMOVE_ONE) == pytest.approx(1.1)
     assert one.clipping == MicrobatchClip(1.1, 600)
     assert one.clipping.sensitivity(Adjacency.ADD_OR_REMOVE_ONE) == pytest.approx(2.2)
+
+
+def test_split_updates_are_refused_where_records_have_partners() -> None:
+    """A penalty and joint clipping pair a record with a fake, so their updates cannot be split."""
+    with pytest.raises(RecipeError, match="paired"):
+        replace(RECIPES["small-images"], split_updates=True)
+    with pytest.raises(RecipeError, match="paired"):
+        replace(RECIPES["dp-cgan-basic"], split_updates=True)
+    assert RECIPES["dp-cgan-tf2-split"].split_updates
 
 
 def test_microbatches_must_divide_the_batch() -> None:

@@ -118,7 +118,7 @@ def test_cluster_merges_the_closest_pair_by_exhaustive_search(bounds: list[float
 
 def test_public_bounds_become_a_grouped_rule() -> None:
     """Biases are one group, weights are merged by similarity, and vanishing norms are lifted to the floor."""
-    rule = PublicAdaptiveClip(weight_groups=2, least=0.01).adapted(
+    rule = PublicAdaptiveClip(groups=2, least=0.01).adapted(
         {"0.weight": 1.0, "0.bias": 3.0, "1.weight": 1.1, "1.bias": 4.0, "2.weight": 0.0}
     )
     assert dict(zip(rule.groups, rule.bounds, strict=True)) == pytest.approx(
@@ -126,6 +126,18 @@ def test_public_bounds_become_a_grouped_rule() -> None:
     )
     with pytest.raises(PlanError, match="adapted"):
         PublicAdaptiveClip(2).sensitivity(ADD)
+
+
+def test_public_bounds_can_leave_the_biases_among_the_weights() -> None:
+    """Without separate biases, every parameter is merged by the similarity of bounds alone."""
+    norms = {"0.weight": 1.0, "0.bias": 1.1, "1.weight": 9.0, "1.bias": 8.0}
+    rule = PublicAdaptiveClip(groups=2, separate_biases=False).adapted(norms)
+    assert {frozenset(group) for group in rule.groups} == {
+        frozenset({"0.weight", "0.bias"}),
+        frozenset({"1.weight", "1.bias"}),
+    }
+    one = PublicAdaptiveClip(groups=1, separate_biases=False).adapted(norms)
+    assert one.bounds == pytest.approx((math.hypot(*norms.values()),))
 
 
 @given(st.floats(0.3, 5.0), st.floats(3.0, 100.0))

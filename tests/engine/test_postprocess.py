@@ -6,7 +6,31 @@ import pytest
 import torch
 from torch import nn
 
-from understudy.engine import MovingAverage, clamp_weights, spectral_normalise
+from understudy.engine import Critic, MovingAverage, Rows, clamp_weights, spectral_normalise
+from understudy.engine.clipping import GlobalClip, SeparateClip
+from understudy.engine.losses import fake_loss
+from understudy.engine.objectives import Minimax
+from understudy.engine.postprocess import fakes_gradient
+
+
+def test_the_gradient_of_fakes_is_autograds_mean() -> None:
+    """Under a rule that leaves fakes alone it is the plain mean gradient of their loss, by ordinary autograd."""
+    critic = Critic(nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 1))).double()
+    fakes = torch.randn(9, 4, dtype=torch.float64)
+    found = fakes_gradient(critic, Minimax(), Rows(fakes), GlobalClip(0.01))
+    loss = fake_loss(Minimax(), critic(fakes, None).reshape(-1)).mean()
+    expected = torch.autograd.grad(loss, list(critic.parameters()))
+    for (name, _), gradient in zip(critic.named_parameters(), expected, strict=True):
+        assert torch.allclose(found[name], gradient)
+
+
+def test_the_gradient_of_fakes_obeys_their_own_bound() -> None:
+    """A tiny bound on fakes bounds the mean of their gradients."""
+    critic = Critic(nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 1))).double()
+    fakes = Rows(torch.randn(9, 4, dtype=torch.float64))
+    found = fakes_gradient(critic, Minimax(), fakes, SeparateClip(1.0, 0.001))
+    norm = torch.cat([value.flatten() for value in found.values()]).norm().item()
+    assert 0 < norm <= 0.001
 
 
 def test_clamped_weights_are_within_the_limit() -> None:

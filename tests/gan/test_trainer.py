@@ -14,10 +14,12 @@ from understudy.encode import encode
 from understudy.engine.mechanism import PrivateStep
 from understudy.engine.noise import SeededNoise
 from understudy.engine.sampling import Rows
+from understudy.errors import BudgetError
 from understudy.gan.optimisers import scheduled_rate
-from understudy.gan.trainer import Trainer
+from understudy.gan.trainer import GradientSource, Trainer
 from understudy.gan.turns import Turns
 from understudy.recipes import RECIPES
+from understudy.recipes.papers import dp_cgan_tf2
 from understudy.recipes.parts import FixedCriticSteps, RisingCriticSteps, Sgd
 from understudy.schema import Schema
 
@@ -56,6 +58,44 @@ def test_rows_reach_the_generator_only_through_the_gradient(recipe: str) -> None
     first, second = (run(TINY_IMAGES, recipe, data_seed) for data_seed in (0, 1))
     for name, value in first.items():
         assert torch.equal(value, second[name])
+
+
+def split_run(source: GradientSource, rows: Rows, steps: int = 3) -> Trainer:
+    recipe = replace(dp_cgan_tf2(8, split=True, batch=8), batch=8)
+    trainer = Trainer(recipe, TINY_IMAGES, (0.5, 0.5), seed=3)
+    for _ in range(steps):
+        trainer.advance(source, rows)
+    return trainer
+
+
+def test_a_split_update_shows_no_fakes_to_the_private_step() -> None:
+    """The private update sees records only; the free one follows it, so the optimiser moves twice per step."""
+    source = ConstantGradients()
+    trainer = split_run(source, rows_of(TINY_IMAGES, 0))
+    assert source.seen == [0, 0, 0]
+    assert trainer.steps == 3
+    assert int(trainer.state()["critic-optimiser:taken"]) == 6
+
+
+def test_a_split_update_draws_from_the_private_rows_once_per_step() -> None:
+    """T steps of the plan are T private updates: the update on fakes is no event, and none is left out."""
+    recipe = dp_cgan_tf2(8, split=True, batch=8)
+    decided = tiny_plan(TINY_IMAGES, recipe=recipe, steps=3)
+    step = PrivateStep(decided.training, recipe.clipping, recipe.objective, SeededNoise(1), 8.0)
+    split_run(step, rows_of(TINY_IMAGES, 0))
+    assert step.taken == decided.training.steps == 3
+    assert [charge.mechanism for charge in decided.charges if charge.purpose == "training"] == [
+        decided.training
+    ]
+    with pytest.raises(BudgetError):
+        split_run(step, rows_of(TINY_IMAGES, 0), steps=1)
+
+
+def test_the_update_on_fakes_ignores_the_rows() -> None:
+    """With the noisy gradient held fixed, other records change neither critic nor generator."""
+    first, second = (split_run(ConstantGradients(), rows_of(TINY_IMAGES, seed)) for seed in (0, 1))
+    for name, value in first.state().items():
+        assert torch.equal(value, second.state()[name])
 
 
 def test_the_number_of_fakes_is_public() -> None:

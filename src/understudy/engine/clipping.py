@@ -312,30 +312,32 @@ class MicrobatchClip:
 class PublicAdaptiveClip:
     """Bounds re-estimated at every step as mean gradient norms of a declared public batch.
 
-    Each parameter's bound is its mean norm on the public batch; the biases form one group, and the weights
-    are merged to `weight_groups` groups of similar bounds (`cluster`). Nothing private is read.
+    Each parameter's bound is its mean norm on the public batch. The biases form one group, if they are to be
+    separate, and everything else is merged to groups of similar bounds (`cluster`). Nothing private is read.
 
     Args:
-        weight_groups: how many groups of weights remain.
+        groups: how many groups remain, besides that of separate biases.
         least: a floor for every bound, so that a parameter with vanishing public gradients stays trainable.
+        separate_biases: whether the biases are a group of their own.
     """
 
     kind: ClassVar[str] = "public-adaptive"
     unit: ClassVar[int] = 1
 
-    weight_groups: int
+    groups: int
     least: float = 1e-6
+    separate_biases: bool = True
 
     def __post_init__(self) -> None:
         _check_bound(self.least, "the floor of the bounds")
-        if self.weight_groups < 1:
-            raise PlanError(f"at least one group of weights is needed, got {self.weight_groups}.")
+        if self.groups < 1:
+            raise PlanError(f"at least one group of parameters is needed, got {self.groups}.")
 
     def adapted(self, public_norms: Mapping[str, float]) -> GroupedClip:
         """The rule of this step, from each parameter's mean gradient norm on the public batch."""
         floored = {name: max(norm, self.least) for name, norm in public_norms.items()}
-        weights, biases = _split_biases(floored)
-        merged = cluster({name: floored[name] for name in weights}, self.weight_groups)
+        others, biases = _split_biases(floored) if self.separate_biases else (tuple(floored), ())
+        merged = cluster({name: floored[name] for name in others}, self.groups)
         if not biases:
             return merged
         bias_bound = math.hypot(*(floored[name] for name in biases))

@@ -2,10 +2,45 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import torch
 from torch import nn
 
-__all__ = ["MovingAverage", "clamp_weights", "spectral_normalise"]
+from understudy.engine.batch import CriticBatch
+from understudy.engine.clipping import GlobalClip, SeparateClip
+from understudy.engine.gradients import clipped_sum
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from understudy.engine.clipping import Clipping
+    from understudy.engine.objectives import Objective
+    from understudy.engine.sampling import Rows
+
+__all__ = ["MovingAverage", "clamp_weights", "fakes_gradient", "spectral_normalise"]
+
+
+def fakes_gradient(
+    critic: nn.Module, objective: Objective, fakes: Rows, clipping: Clipping
+) -> dict[str, Tensor]:
+    """The mean gradient of the critic's loss on fakes alone, each clipped where the rule has a bound for fakes.
+
+    Fakes hold nothing of the private records but what earlier noisy steps released, so an update with this gradient
+    needs no noise and is no event for the accountant.
+    """
+    fake, labels = fakes.all(next(critic.parameters()).detach())
+    batch = CriticBatch(
+        real=fake[:0],
+        real_labels=None if labels is None else labels[:0],
+        fake=fake,
+        fake_labels=labels,
+        fake_weight=1.0 / len(fake),
+    )
+    rule = (
+        clipping if isinstance(clipping, SeparateClip) else GlobalClip(1.0)
+    )  # a global rule leaves fakes as they are
+    return clipped_sum(critic, objective, batch, rule).gradients
 
 
 @torch.no_grad()

@@ -46,6 +46,10 @@ class Rows:
     def __len__(self) -> int:
         return len(self.x)
 
+    def none(self) -> Rows:
+        """The same kind of rows, but none of them."""
+        return Rows(self.x[:0], None if self.labels is None else self.labels[:0])
+
     def all(self, like: Tensor) -> tuple[Tensor, Tensor | None]:
         """Every row in the dtype and on the device of `like`, without a copy where none is needed."""
         x = torch.as_tensor(self.x).to(dtype=like.dtype, device=like.device)

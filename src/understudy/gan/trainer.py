@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from understudy.engine.losses import generator_loss
-from understudy.engine.postprocess import clamp_weights
+from understudy.engine.postprocess import clamp_weights, fakes_gradient
 from understudy.engine.sampling import Rows
 from understudy.gan.critics import build_critic
 from understudy.gan.generators import build_generator, draw_latent
@@ -71,14 +71,22 @@ class Trainer:
     def advance(self, gradients: GradientSource, rows: Rows, public: Rows | None = None) -> None:
         """One critic step on the rows and, when its turn has come, one generator step."""
         with torch.no_grad():
-            fakes = self._fakes()
-            batch = Rows(*fakes)
-        self._critic_stepper.step(gradients.step(self.critic, rows, batch, public))
-        if self._recipe.clamp is not None:
-            clamp_weights(self.critic, self._recipe.clamp)
+            fakes = Rows(*self._fakes())
+        if self._recipe.split_updates:
+            self._move_critic(gradients.step(self.critic, rows, fakes.none(), public))
+            self._move_critic(
+                fakes_gradient(self.critic, self._recipe.objective, fakes, self._recipe.clipping)
+            )
+        else:
+            self._move_critic(gradients.step(self.critic, rows, fakes, public))
         self.steps += 1
         if self._turns.due():
             self._move_generator()
+
+    def _move_critic(self, gradient: Mapping[str, Tensor]) -> None:
+        self._critic_stepper.step(gradient)
+        if self._recipe.clamp is not None:
+            clamp_weights(self.critic, self._recipe.clamp)
 
     def _fakes(self) -> tuple[Tensor, Tensor | None]:
         """As many fakes as a batch is expected to hold; their number and labels are public."""

@@ -19,6 +19,7 @@ RECIPES: dict[str, Recipe] = {
         papers.DP_CGAN_BASIC,
         papers.DP_CGAN_TF2,
         papers.DP_CGAN_TF2_MICROBATCH,
+        papers.DP_CGAN_TF2_SPLIT,
         papers.DP_CGAN_TF2_LEAKY,
         papers.DP_CGAN_THYROID,
         papers.DP_GAN_BASIC,

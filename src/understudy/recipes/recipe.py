@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from understudy.engine.clipping import Clipping
-from understudy.engine.objectives import Objective
+from understudy.engine.clipping import Clipping, JointClip
+from understudy.engine.objectives import Objective, WassersteinPenalty
 from understudy.errors import RecipeError
 from understudy.recipes.parts import (
     Adam,
@@ -60,6 +60,8 @@ class Recipe:
         noise_multiplier: σ, or None to calibrate it.
         steps: critic steps T, or None to take as many as the budget allows.
         turns: critic steps per generator step.
+        split_updates: whether a critic step is two updates: a noisy one on records, then a free one on fakes at the
+            weights that the first one left. The optimiser's schedule counts updates.
         clamp: bound on every critic weight after each step (Wasserstein without penalty), or None.
         averaging: decay of the generator's moving average, or None.
         warm_start: what happens before the first private step.
@@ -84,6 +86,7 @@ class Recipe:
     noise_multiplier: float | None = None
     steps: int | None = None
     turns: FixedCriticSteps | RisingCriticSteps = field(default_factory=FixedCriticSteps)
+    split_updates: bool = False
     clamp: float | None = None
     averaging: float | None = None
     warm_start: WarmStart = field(default_factory=NoWarmStart)
@@ -108,6 +111,13 @@ class Recipe:
             raise RecipeError(f"recipe {self.name!r}: averaging is a decay in [0, 1), got {self.averaging}.")
         if self.clamp is not None and not self.clamp > 0:
             raise RecipeError(f"recipe {self.name!r}: clamp must be positive, got {self.clamp}.")
+        if self.split_updates and (
+            isinstance(self.objective, WassersteinPenalty) or isinstance(self.clipping, JointClip)
+        ):
+            raise RecipeError(
+                f"recipe {self.name!r}: updates cannot be split where a record is paired with a fake, as in a "
+                "gradient penalty and in joint clipping."
+            )
         self._check_statistic()
 
     def _check_statistic(self) -> None:
