@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 
@@ -87,6 +89,16 @@ def test_exactly_the_planned_number_of_steps_is_taken() -> None:
     seen: list[Progress] = []
     fit(tiny_frame(), tiny_plan(steps=5), told=seen.append)
     assert seen == [Progress(done, 5) for done in range(1, 6)]
+
+
+def test_losses_are_told_of_baselines_only() -> None:
+    """A baseline tells finite losses at every step; a private run tells none, since its critic's reads records."""
+    for epsilon, told in ((2.0, False), (None, True)):
+        stages: list[Progress] = []
+        fit(tiny_frame(), tiny_plan(epsilon=epsilon), insecure_seed=1, told=stages.append)
+        assert [stage.losses is not None for stage in stages] == [told] * 3
+        for stage in stages:
+            assert stage.losses is None or math.isfinite(stage.losses.critic + stage.losses.generator)
 
 
 def test_a_seeded_run_repeats_and_a_secure_one_does_not() -> None:

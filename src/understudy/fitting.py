@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from understudy.planning import Plan
     from understudy.schema import Schema
 
-__all__ = ["Progress", "fit"]
+__all__ = ["Losses", "Progress", "fit"]
 
 INSECURE_SEED = "The noise came from a fixed seed, so anyone who knows the seed can remove it."
 NO_NOISE = "It was trained without noise, as a baseline."
@@ -44,11 +44,26 @@ Noise = SecureNoise | SeededNoise
 
 
 @dataclass(frozen=True)
+class Losses:
+    """Mean losses of one step of a baseline without privacy; the critic's reads records without noise."""
+
+    critic: float
+    generator: float
+
+
+@dataclass(frozen=True)
 class Progress:
-    """How far a run is; depends on nothing private."""
+    """How far a run is; of a private run it depends on nothing private.
+
+    Args:
+        done: steps taken.
+        total: steps of the plan.
+        losses: of this step, for baselines without privacy only.
+    """
 
     done: int
     total: int
+    losses: Losses | None = None
 
 
 @dataclass(frozen=True)
@@ -182,7 +197,7 @@ class _Run(ABC):
         for step in range(self._taken + 1, total + 1):
             self._advance(rows, public)
             if told is not None:
-                told(Progress(step, total))
+                told(Progress(step, total, self._losses()))
             if self._checkpoints is not None and step % self._checkpoints.every == 0:
                 self._save()
             settled = self._account is None or self._account.settled
@@ -250,6 +265,10 @@ class _Run(ABC):
         """The current bound of a quantile-adaptive rule."""
         return None
 
+    def _losses(self) -> Losses | None:
+        """What the last step's losses were, of a baseline without privacy."""
+        return None
+
 
 class _CriticRun(_Run):
     """Training against a critic that sees private records through noisy gradients."""
@@ -301,6 +320,11 @@ class _CriticRun(_Run):
 
     def _bound(self) -> float | None:
         return self._source.bound if isinstance(self._source, PrivateStep) else None
+
+    def _losses(self) -> Losses | None:
+        if isinstance(self._source, PrivateStep):
+            return None
+        return Losses(self._source.loss, self._trainer.generator_loss)
 
 
 class _StatisticRun(_Run):

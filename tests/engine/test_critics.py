@@ -27,7 +27,7 @@ LABELS = torch.tensor([0, 2, 1])
     [
         (Unconditional(), torch.randn(3, 4)),
         (OneHotFeatures(3), torch.randn(3, 4)),
-        (OneHotFeatures(3), torch.randn(3, 1, 2, 2)),
+        (OneHotFeatures(3, 5.0), torch.randn(3, 1, 2, 2)),
         (OneHotChannels(3), torch.randn(3, 2, 5, 4)),
     ],
 )
@@ -43,6 +43,13 @@ def test_channels_hold_the_label() -> None:
     rows = condition(OneHotChannels(3), x, LABELS)
     assert torch.equal(rows[:, :2], x)
     assert torch.equal(rows[:, 2:].mean((2, 3)), torch.eye(3)[LABELS])
+
+
+def test_a_label_among_the_features_has_its_scale() -> None:
+    """The record comes first, then the scale at the record's own class and zeros elsewhere."""
+    x = torch.randn(3, 4)
+    rows = condition(OneHotFeatures(3, 5.0), x, LABELS)
+    assert torch.equal(rows, torch.cat([x, 5.0 * torch.eye(3)[LABELS]], dim=1))
 
 
 def test_projection_adds_the_inner_product_with_the_label() -> None:
@@ -87,3 +94,5 @@ def test_impossible_values_are_refused() -> None:
         WassersteinPenalty(-1.0)
     with pytest.raises(PlanError, match="two classes"):
         OneHotFeatures(1)
+    with pytest.raises(PlanError, match="scale"):
+        OneHotFeatures(2, 0.0)

@@ -51,7 +51,9 @@ SHARP = [nn.ReLU, lambda: nn.LeakyReLU(0.2), lambda: nn.LeakyReLU(0.1, inplace=T
 def flat_critics(draw: st.DrawFn) -> tuple[Critic, tuple[int, ...]]:
     """MLPs of one to three hidden layers, with any activation, maybe layer norm, any way to condition."""
     width = draw(st.integers(2, 5))
-    conditioning = draw(st.sampled_from([Unconditional(), OneHotFeatures(CLASSES), Projection(CLASSES, 4)]))
+    conditioning = draw(
+        st.sampled_from([Unconditional(), OneHotFeatures(CLASSES, 3.0), Projection(CLASSES, 4)])
+    )
     size = width + (CLASSES if isinstance(conditioning, OneHotFeatures) else 0)
     layers: list[nn.Module] = []
     for _ in range(draw(st.integers(0, 3))):

@@ -13,7 +13,7 @@ from understudy.errors import PlanError
 from understudy.papers.catalogue import FULL, QUICK, STUDIES, reproduce
 from understudy.papers.measuring import Value
 from understudy.papers.runner import Outcome, Stage, run_study
-from understudy.papers.study import Inception, Line, Scale, Table
+from understudy.papers.study import Inception, Line, LossFigure, Scale, Table
 from understudy.papers.tables import FilledTable, Row, fill, over_seeds
 
 
@@ -36,6 +36,14 @@ def test_a_study_that_shows_what_it_does_not_run_is_refused(tiny: Scale) -> None
     wrong = Table("x", "x", (Line("x", "nobody", Inception()),))
     with pytest.raises(PlanError, match="nobody"):
         replace(study, tables=(wrong,))
+
+
+def test_the_losses_of_a_private_run_cannot_be_shown(tiny: Scale) -> None:
+    """A figure of losses is refused for a private job, whose losses would read records without noise."""
+    study = STUDIES["dp-cgan"](tiny)
+    replace(study, figures=(LossFigure("x", "x", "cgan"),))
+    with pytest.raises(PlanError, match="no losses"):
+        replace(study, figures=(LossFigure("x", "x", "dp-cgan"),))
 
 
 def test_fingerprints_tell_settings_and_seeds_apart(tiny: Scale) -> None:
@@ -89,6 +97,8 @@ def test_a_changed_job_is_run_again(tmp_path: Path, tiny: Scale) -> None:
 def test_reproduce_writes_tables_figures_and_a_page(tmp_path: Path, tiny: Scale) -> None:
     """The paper's value, the claimed ε, the certified ε and ours with its interval stand side by side."""
     page = reproduce("dp-cgan", tiny, tmp_path, seeds=2)
+    for job, points in (("cgan", 3), ("dp-cgan", 0)):
+        assert len(json.loads((tmp_path / "runs" / f"{job}-0.json").read_text())["losses"]) == points
     table = json.loads((tmp_path / "tables" / "table-1.json").read_text())
     row = next(r for r in table["rows"] if r["setting"] == "dp-cgan" and "logistic" in r["measure"])
     assert (row["paper"], row["claimed_epsilon"], row["runs"]) == (0.8757, 9.6, 2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -24,14 +25,25 @@ class Unconditional:
 
 @dataclass(frozen=True)
 class OneHotFeatures:
-    """The record is flattened and its one-hot label is appended to the features."""
+    """The record is flattened and its one-hot label, times a public scale, is appended to the features.
+
+    A gradient is shared out in proportion to the inputs. Beside 784 pixels of size one, a label of size one gets a
+    28th of a clipped gradient, less than the noise; a scale of about the record's norm makes it heard.
+
+    Args:
+        classes: the number of labels.
+        scale: the value that stands for the record's own class.
+    """
 
     kind: ClassVar[str] = "one-hot-features"
 
     classes: int
+    scale: float = 1.0
 
     def __post_init__(self) -> None:
         _check_classes(self.classes)
+        if not (math.isfinite(self.scale) and self.scale > 0):
+            raise PlanError(f"the scale of a label must be positive and finite, got {self.scale}.")
 
 
 @dataclass(frozen=True)

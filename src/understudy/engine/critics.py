@@ -8,7 +8,7 @@ of the values of `understudy.engine.conditioning`:
 value               what the body receives                       what the body returns
 ==================  ===========================================  ==============================
 Unconditional       x as it is                                   one logit, (rows, 1)
-OneHotFeatures(k)   x flattened, then k one-hot features         one logit, (rows, 1)
+OneHotFeatures(k)   x flattened, then k scaled indicators        one logit, (rows, 1)
 OneHotChannels(k)   x (rows, c, h, w) with k constant channels   one logit, (rows, 1)
 Projection(k, f)    x as it is                                   f features h, (rows, f)
 ==================  ===========================================  ==============================
@@ -75,7 +75,7 @@ def _pieces(conditioning: OneHotFeatures | OneHotChannels, x: Tensor, labels: Te
     """The record and its label in the same shape but for the second axis, along which they are joined."""
     indicators = one_hot(_needed(labels, conditioning), conditioning.classes, x)
     if isinstance(conditioning, OneHotFeatures):
-        return [x.flatten(1), indicators]
+        return [x.flatten(1), conditioning.scale * indicators]
     return [x, indicators[:, :, None, None].expand(-1, -1, *x.shape[2:])]
 
 

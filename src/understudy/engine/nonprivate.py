@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, ClassVar
+
+import torch
 
 from understudy.engine.gradients.guard import refuse_unsafe_layers
 from understudy.engine.gradients.microbatch import fake_gradient, summed_gradient
+from understudy.engine.losses import fake_loss, real_loss
 from understudy.engine.mechanism import draw_batch
 from understudy.engine.sampling import poisson_indices
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
+    from understudy.engine.batch import CriticBatch
     from understudy.engine.noise import Noise
     from understudy.engine.objectives import Objective
     from understudy.engine.sampling import Rows
@@ -27,6 +32,9 @@ class NonPrivateStep:
         objective: the loss.
         noise: the source of the sampling.
         divisor: the number by which the sum is divided.
+
+    After each step `loss` is the critic's mean loss on that batch, records and fakes, without a penalty. It reads the
+    records without noise, so no private step has anything like it.
     """
 
     private: ClassVar[bool] = False
@@ -37,6 +45,7 @@ class NonPrivateStep:
         self.noise = noise
         self.divisor = divisor
         self.taken = 0
+        self.loss = math.nan
 
     def step(
         self,
@@ -50,8 +59,17 @@ class NonPrivateStep:
         self.taken += 1
         indices = poisson_indices(len(records), self.sampling_rate, self.noise)
         batch = draw_batch(critic, self.objective, records, indices, fakes, self.noise, self.divisor)
+        self.loss = self._loss(critic, batch)
         gradient = fake_gradient(critic, self.objective, batch)
         if len(batch.real):
             for name, part in summed_gradient(critic, self.objective, batch, 1.0).items():
                 gradient[name] += part
         return {name: g / self.divisor for name, g in gradient.items()}
+
+    @torch.no_grad()
+    def _loss(self, critic: nn.Module, batch: CriticBatch) -> float:
+        parts = (
+            (real_loss, critic(batch.real, batch.real_labels)),
+            (fake_loss, critic(batch.fake, batch.fake_labels)),
+        )
+        return sum(float(loss(self.objective, logits).mean()) for loss, logits in parts if len(logits))

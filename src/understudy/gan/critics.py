@@ -30,7 +30,9 @@ def build_critic(recipe: Recipe, schema: Schema) -> Critic:
     classes = len(schema.label_classes or ())
     match recipe.critic:
         case DenseCritic() as part:
-            conditioning: Conditioning = OneHotFeatures(classes) if classes else Unconditional()
+            conditioning: Conditioning = (
+                OneHotFeatures(classes, part.label_scale) if classes else Unconditional()
+            )
             return Critic(_dense(part, math.prod(shape) + classes), conditioning)
         case ConvCritic() as part:
             conditioning = OneHotChannels(classes) if classes else Unconditional()

@@ -6,6 +6,7 @@ engine's step returns. The generator, its fakes and their labels never depend on
 
 from __future__ import annotations
 
+import math
 import secrets
 from typing import TYPE_CHECKING, Protocol
 
@@ -49,6 +50,8 @@ class Trainer:
         schema: what a record looks like.
         label_weights: class frequencies of fakes, public or noisy; None without labels.
         seed: for weights, latents and fake labels; None draws one. Nothing private hangs on it.
+
+    `generator_loss` is that of the generator's last step. It looks at fakes only, so it is as public as the critic.
     """
 
     def __init__(
@@ -67,6 +70,7 @@ class Trainer:
         self._turns = Turns(recipe.turns)
         self._average = {name: value.clone() for name, value in self.generator.state_dict().items()}
         self.steps = 0
+        self.generator_loss = math.nan
 
     def advance(self, gradients: GradientSource, rows: Rows, public: Rows | None = None) -> None:
         """One critic step on the rows and, when its turn has come, one generator step."""
@@ -101,6 +105,7 @@ class Trainer:
     def _move_generator(self) -> None:
         logits = self.critic(*self._fakes())
         loss = generator_loss(self._recipe.objective, logits).mean()
+        self.generator_loss = float(loss.detach())
         names, parameters = zip(*self.generator.named_parameters(), strict=True)
         moves = torch.autograd.grad(loss, parameters)
         self._generator_stepper.step(dict(zip(names, moves, strict=True)))

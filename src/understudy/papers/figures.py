@@ -1,4 +1,4 @@
-"""Figures of a study as SVG and PNG: sample grids and curves of a score against the certified ε."""
+"""Figures of a study as SVG and PNG: sample grids, scores against the certified ε, losses without privacy."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from understudy.papers.runner import PER_CLASS
-from understudy.papers.study import GridFigure
+from understudy.papers.study import CurvesFigure, GridFigure, LossFigure
 from understudy.papers.tables import over_seeds
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from understudy.papers.runner import Outcome
-    from understudy.papers.study import CurvesFigure, Study
+    from understudy.papers.study import Study
 
 __all__ = ["write_figures"]
 
@@ -27,10 +27,13 @@ def write_figures(study: Study, outcomes: Sequence[Outcome], out: Path) -> tuple
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     for figure in study.figures:
-        if isinstance(figure, GridFigure):
-            drawn = _grid(figure, out / "runs" / f"{figure.job}-0.npz")
-        else:
-            drawn = _curves(figure, outcomes)
+        match figure:
+            case GridFigure():
+                drawn = _grid(figure, out / "runs" / f"{figure.job}-0.npz")
+            case CurvesFigure():
+                drawn = _curves(figure, outcomes)
+            case LossFigure():
+                drawn = _losses(figure, outcomes)
         for suffix in ("svg", "png"):
             drawn.savefig(folder / f"{figure.name}.{suffix}", dpi=110, metadata=_STILL[suffix])
         written.append(folder / f"{figure.name}.png")
@@ -90,6 +93,20 @@ def _curves(figure: CurvesFigure, outcomes: Sequence[Outcome]) -> Any:
         axes.axhline(figure.paper_level, linestyle="--", color="grey", label=f"paper: {figure.paper_level:g}")
     axes.set_xlabel("certified ε")
     axes.set_ylabel(figure.score.name)
+    axes.set_title(figure.title, fontsize=9)
+    axes.legend(fontsize=8)
+    return drawn
+
+
+def _losses(figure: LossFigure, outcomes: Sequence[Outcome]) -> Any:
+    points = next(outcome for outcome in outcomes if outcome.job == figure.job).losses
+    drawn = _figure(6.0, 4.0)
+    axes = drawn.subplots()
+    steps = [point.step for point in points]
+    axes.plot(steps, [point.critic for point in points], label="critic")
+    axes.plot(steps, [point.generator for point in points], label="generator")
+    axes.set_xlabel("critic step")
+    axes.set_ylabel("loss")
     axes.set_title(figure.title, fontsize=9)
     axes.legend(fontsize=8)
     return drawn

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,10 +27,23 @@ if TYPE_CHECKING:
     from understudy.release import Release
     from understudy.schema import Schema
 
-__all__ = ["PER_CLASS", "Outcome", "Stage", "run_study"]
+__all__ = ["PER_CLASS", "LossPoint", "Outcome", "Stage", "run_study"]
 
 PER_CLASS = 8
 """How many sample images of each class are kept for figures."""
+
+
+LOSS_POINTS = 200
+"""How many points of a loss curve are kept."""
+
+
+@dataclass(frozen=True)
+class LossPoint:
+    """The losses at one step of a run without privacy."""
+
+    step: int
+    critic: float
+    generator: float
 
 
 @dataclass(frozen=True)
@@ -45,6 +59,7 @@ class Outcome:
         noise_multiplier: σ.
         seconds: how long it took.
         values: the scores by name.
+        losses: the curve of the losses, of runs without privacy only.
     """
 
     job: str
@@ -55,6 +70,7 @@ class Outcome:
     noise_multiplier: float
     seconds: float
     values: Mapping[str, Value]
+    losses: tuple[LossPoint, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -109,15 +125,20 @@ def _finished(path: Path, fingerprint: str) -> Outcome | None:
 
 @dataclass(frozen=True)
 class _Steps:
-    """Passes the progress of one training on as stages of the study."""
+    """Passes the progress of one training on as stages of the study, and keeps the losses that it tells."""
 
     tell: Told
     name: str
     number: int
     total: int
+    losses: list[LossPoint] = field(default_factory=list)
 
     def __call__(self, progress: Progress) -> None:
         self.tell(Stage(self.name, self.number, self.total, progress.done, progress.total))
+        if progress.losses is not None and progress.done % max(1, progress.total // LOSS_POINTS) == 0:
+            found = (progress.losses.critic, progress.losses.generator)
+            if all(math.isfinite(value) for value in found):
+                self.losses.append(LossPoint(progress.done, *found))
 
 
 def _run(job: Job, seed: int, path: Path, sets: _Sets, steps: _Steps) -> Outcome:
@@ -139,6 +160,7 @@ def _run(job: Job, seed: int, path: Path, sets: _Sets, steps: _Steps) -> Outcome
         noise_multiplier=0.0 if decided is None else decided.training.noise_multiplier,
         seconds=round(time.monotonic() - started, 2),
         values=values,
+        losses=tuple(steps.losses),
     )
     part = path.with_suffix(".part")
     part.write_text(to_json(outcome), encoding="utf-8")

@@ -28,6 +28,7 @@ __all__ = [
     "JensenShannon",
     "Job",
     "Line",
+    "LossFigure",
     "Metric",
     "NoiseTable",
     "Scale",
@@ -244,6 +245,18 @@ class CurvesFigure:
 
 
 @dataclass(frozen=True)
+class LossFigure:
+    """The losses of critic and generator along a run without privacy; those of private runs are private."""
+
+    name: str
+    title: str
+    job: str
+
+
+AnyFigure = GridFigure | CurvesFigure | LossFigure
+
+
+@dataclass(frozen=True)
 class Study:
     """All that is reproduced of one paper."""
 
@@ -251,7 +264,7 @@ class Study:
     title: str
     jobs: tuple[Job, ...]
     tables: tuple[AnyTable, ...]
-    figures: tuple[GridFigure | CurvesFigure, ...] = ()
+    figures: tuple[AnyFigure, ...] = ()
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -261,6 +274,10 @@ class Study:
         missing = _mentioned(self) - names
         if missing:
             raise PlanError(f"study {self.paper!r} shows jobs that it does not run: {sorted(missing)}.")
+        private = {job.name for job in self.jobs if job.recipe is None or job.epsilon is not None}
+        for figure in self.figures:
+            if isinstance(figure, LossFigure) and figure.job in private:
+                raise PlanError(f"study {self.paper!r}: {figure.job!r} has no losses to show, being private.")
 
 
 def _mentioned(study: Study) -> set[str]:
@@ -271,9 +288,10 @@ def _mentioned(study: Study) -> set[str]:
         elif isinstance(table, Table):
             found |= {line.job for line in table.lines if line.job is not None}
     for figure in study.figures:
-        found |= (
-            {figure.job} if isinstance(figure, GridFigure) else {job for c in figure.curves for job in c.jobs}
-        )
+        if isinstance(figure, CurvesFigure):
+            found |= {job for curve in figure.curves for job in curve.jobs}
+        else:
+            found.add(figure.job)
     return found
 
 

@@ -97,11 +97,23 @@ class UpsamplingGenerator:
 
 @dataclass(frozen=True)
 class DenseCritic:
-    """Fully connected critic."""
+    """Fully connected critic.
+
+    Args:
+        hidden: widths of the hidden layers.
+        activation: between them.
+        label_scale: the value of the label's indicator among the inputs. The papers have 1, which is little beside a
+            record of norm √width.
+    """
 
     kind: ClassVar[str] = "dense"
     hidden: tuple[int, ...] = (128,)
     activation: Activation = Activation.RELU
+    label_scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.label_scale) and self.label_scale > 0):
+            raise RecipeError(f"the label's scale must be positive and finite, got {self.label_scale}.")
 
 
 @dataclass(frozen=True)
