@@ -27,20 +27,19 @@ from understudy.release import Card, Release, packages_in_use
 from understudy.weights import weights_to_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from torch import Tensor
 
     from understudy.account import Account
+    from understudy.engine.noise import Noise
     from understudy.planning import Plan
     from understudy.schema import Schema
 
-__all__ = ["Losses", "Progress", "fit"]
+__all__ = ["Losses", "Progress", "fit", "rehearse"]
 
 INSECURE_SEED = "The noise came from a fixed seed, so anyone who knows the seed can remove it."
 NO_NOISE = "It was trained without noise, as a baseline."
-
-Noise = SecureNoise | SeededNoise
 
 
 @dataclass(frozen=True)
@@ -114,13 +113,40 @@ def fit(
             "this plan was made without a schema, so it cannot be trained: pass a schema to plan()."
         )
     public_rows = _public_rows(public, plan)
-    kind = _CriticRun if plan.recipe.embedding is None else _StatisticRun
-    run = kind(plan, account, checkpoints, insecure_seed)
+    run = _kind_of(plan)(plan, account, checkpoints, insecure_seed)
     run.pay()
     rows = run.read(data)
     run.prepare(rows, public_rows, told)
     run.train(rows, public_rows, stop, told)
     return run.release(_public_source(public, public_rows))
+
+
+def rehearse(
+    plan: Plan, rows: Rows, public: Rows | None = None, *, noise: Noise, steps: int = 0, seed: int = 0
+) -> Iterator[dict[str, Tensor]]:
+    """What checkpoints of a run on stand-in rows would reveal: before the first step, then after each.
+
+    For audits. Everything that publishes and trains is the code of `fit`; nothing is paid and nothing is released.
+
+    Args:
+        plan: what is to be trained; it must have been made with a schema.
+        rows: encoded records that are not private.
+        public: records for a recipe that learns from public ones.
+        noise: the source of noise, which the auditor may watch.
+        steps: how many training steps are taken.
+        seed: of networks and fakes; two rehearsals with one seed differ by rows and noise alone.
+    """
+    run = _kind_of(plan)(plan, None, None, seed)
+    run.replace_noise(noise)
+    run.prepare(rows, public, None)
+    yield run.revealed()
+    for _ in range(steps):
+        run._advance(rows, public)
+        yield run.revealed()
+
+
+def _kind_of(plan: Plan) -> type[_CriticRun | _StatisticRun]:
+    return _CriticRun if plan.recipe.embedding is None else _StatisticRun
 
 
 class _Run(ABC):
@@ -153,6 +179,19 @@ class _Run(ABC):
         if self._seed is not None:
             self._noise = SeededNoise(self._seed, state.draws or 0)
         return state, tensors
+
+    def replace_noise(self, noise: Noise) -> None:
+        """Take noise from another source; for rehearsals."""
+        self._noise = noise
+
+    def revealed(self) -> dict[str, Tensor]:
+        """A copy of all that a checkpoint holds."""
+        weights = self._published.label_weights
+        published = {
+            "published:divisor": torch.tensor(self._published.divisor, dtype=torch.float64),
+            "published:label-weights": torch.tensor(weights or (), dtype=torch.float64),
+        }
+        return published | {name: value.clone() for name, value in self._learner().state().items()}
 
     def pay(self) -> None:
         """Reserve the plan, or take up the entry of the interrupted run, before a row is read."""

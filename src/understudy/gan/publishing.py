@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
 
 from understudy.encode import encoded_shape
@@ -57,10 +56,10 @@ def label_weights(plan: Plan, schema: Schema, rows: Rows, noise: Noise) -> tuple
 
 def _noisy_histogram(plan: Plan, classes: int, rows: Rows, noise: Noise) -> tuple[float, ...]:
     assert rows.labels is not None
-    counts = np.bincount(np.asarray(rows.labels), minlength=classes).astype(np.float64)
+    counts = torch.bincount(torch.as_tensor(rows.labels), minlength=classes).to(torch.float64)
     if plan.label_release is not None:
-        counts += plan.label_release.noise_multiplier * np.asarray(noise.normal((classes,)))
-    positive = np.maximum(counts, 1.0)
+        noise.perturb([counts], plan.label_release.noise_multiplier, 1.0)
+    positive = counts.clamp(min=1.0)
     return tuple(float(weight) for weight in positive / positive.sum())
 
 
@@ -69,8 +68,9 @@ def row_count(plan: Plan, count: int, noise: Noise) -> float:
     if plan.rows is not None:
         return float(plan.rows)
     assert plan.row_release is not None
-    noisy = count + plan.row_release.noise_multiplier * float(np.asarray(noise.normal((1,)))[0])
-    return max(1.0, noisy)
+    rows = torch.tensor([count], dtype=torch.float64)
+    noise.perturb([rows], plan.row_release.noise_multiplier, 1.0)
+    return max(1.0, float(rows))
 
 
 def mean_embedding(
