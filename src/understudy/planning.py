@@ -298,6 +298,9 @@ def _statistic_plan(recipe: Recipe, schema: Schema | None, rows: int | None, bud
         return (*fixed, *_shared_charges(recipe, sigma))
 
     sigma = noise_for(charges, budget)
+    taught = _with_lessons(recipe, charges(sigma), rows)
+    if taught != recipe:
+        return _statistic_plan(taught, schema, rows, budget)
     return Plan(
         recipe=replace(recipe, noise_multiplier=sigma),
         schema=schema,
@@ -306,6 +309,16 @@ def _statistic_plan(recipe: Recipe, schema: Schema | None, rows: int | None, bud
         charges=charges(sigma),
         spent=spent(charges(sigma), budget.delta, budget.adjacency),
     )
+
+
+def _with_lessons(recipe: Recipe, charges: Sequence[Charge], rows: int | None) -> Recipe:
+    """The recipe with the one kind of lessons that suits its teacher's noise per row."""
+    if recipe.teacher is None:
+        return recipe
+    (release,) = (charge.mechanism for charge in charges if charge.purpose == TEACHER)
+    assert isinstance(release, GaussianRelease)
+    whole = release.noise_multiplier / math.sqrt(release.count)
+    return replace(recipe, teacher=recipe.teacher.at_noise(None if rows is None else whole / rows))
 
 
 def _shared_charges(recipe: Recipe, sigma: float) -> tuple[Charge, ...]:
@@ -317,7 +330,7 @@ def _shared_charges(recipe: Recipe, sigma: float) -> tuple[Charge, ...]:
         wanted.append((EMBEDDING, recipe.embedding.share, 1))
     if recipe.teacher is not None:
         wanted.append((FEATURE_MEAN, recipe.teacher.mean_share, 1))
-        wanted.append((TEACHER, recipe.teacher.share, recipe.teacher.steps))
+        wanted.append((TEACHER, recipe.teacher.share, recipe.teacher.lessons.steps))
     whole = sum(share for _, share, _ in wanted)
     return tuple(
         Charge(purpose, GaussianRelease(sigma * math.sqrt(count * whole / share), count))
@@ -329,6 +342,8 @@ def _baseline(recipe: Recipe, schema: Schema | None, rows: int | None) -> Plan:
     if rows is None:
         raise PlanError("a baseline without privacy needs the number of rows.")
     if recipe.embedding is not None:
+        teacher = None if recipe.teacher is None else recipe.teacher.at_noise(0.0)
+        recipe = replace(recipe, teacher=teacher)
         return Plan(recipe=recipe, schema=schema, budget=None, rows=rows, charges=(), spent=None)
     rate = _sampling_rate(recipe.batch, rows)
     steps = recipe.steps or math.ceil(20 * rows / recipe.batch)

@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from understudy.recipes import Recipe
     from understudy.release import Release
 
-__all__ = ["sample", "sample_chunks"]
+__all__ = ["doubtful", "sample", "sample_chunks"]
 
 CHUNK = 4096
 """Records that are made at a time; bounds the memory of a draw of any size."""
 
 TRIES = 20
-"""How often an image is drawn anew until the teacher agrees with a chosen class."""
+"""How often an image is drawn anew until the teacher is certain of its class."""
 
 
 def sample(
@@ -107,20 +107,28 @@ def _draw(
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
     """Encoded records and their labels: as drawn, or as the teacher sees them if the release has one.
 
-    When the classes were chosen, a record on which the teacher disagrees is drawn again; after the last try the
-    chosen class stands.
+    A record whose class the teacher is not certain of is drawn again. After the last try a class that was chosen
+    stands, and otherwise the teacher's label is taken.
     """
     encoded = _made(generator, recipe, labels, size, source)
     if labels is None or not isinstance(generator, Performer):
         return encoded, labels
-    if not chosen:
-        return encoded, generator.teacher(encoded).argmax(dim=1)
-    for _ in range(TRIES):
-        wrong = (generator.teacher(encoded).argmax(dim=1) != labels).nonzero().squeeze(1)
-        if not len(wrong):
+    assert recipe.teacher is not None
+    certainty = recipe.teacher.certainty
+    seen = generator.teacher(encoded).softmax(dim=1)
+    for _ in range(TRIES if chosen or certainty > 0 else 0):
+        again = doubtful(seen, labels, certainty)
+        if not len(again):
             break
-        encoded[wrong] = _made(generator, recipe, labels[wrong], len(wrong), source)
-    return encoded, labels
+        encoded[again] = _made(generator, recipe, labels[again], len(again), source)
+        seen[again] = generator.teacher(encoded[again]).softmax(dim=1)
+    return encoded, labels if chosen else seen.argmax(dim=1)
+
+
+def doubtful(seen: torch.Tensor, labels: torch.Tensor, certainty: float) -> torch.Tensor:
+    """Which records the teacher takes for another class, or not surely enough for the one asked for."""
+    probability, likeliest = seen.max(dim=1)
+    return ((likeliest != labels) | (probability < certainty)).nonzero().squeeze(1)
 
 
 def _made(

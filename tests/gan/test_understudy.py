@@ -17,6 +17,7 @@ from scipy import stats
 from tiny import TINY_IMAGES, TINY_TABLE, tiny_images
 from understudy.account import LedgerAccount
 from understudy.checkpoint import Checkpoints
+from understudy.encode import encode
 from understudy.engine.noise import SeededNoise
 from understudy.engine.sampling import Rows
 from understudy.errors import BudgetError, Interrupted, PlanError, RecipeError
@@ -26,22 +27,24 @@ from understudy.gan import publishing
 from understudy.gan import teacher as teacher_module
 from understudy.gan.apprentice import Apprentice
 from understudy.gan.embedding import Embedding, class_means, class_sums, noisy_class_sums
-from understudy.gan.teacher import Teacher, clipped_gradient_sum, feature_sum, standardised
+from understudy.gan.teacher import Taught, Teacher, clipped_gradient_sum, feature_sum, standardised
 from understudy.gan.warping import warped
 from understudy.gan.wavelets import Wavelets
 from understudy.planning import EMBEDDING, FEATURE_MEAN, LABELS, TEACHER, Plan, plan
 from understudy.privacy.accounting import spent
 from understudy.privacy.ledger import Ledger
 from understudy.recipes import RECIPES, Recipe
-from understudy.recipes.parts import LinearTeacher, MeanEmbedding, UpsamplingGenerator, Warp
+from understudy.recipes.parts import Lessons, LinearTeacher, MeanEmbedding, UpsamplingGenerator, Warp
 from understudy.release import Release
+from understudy.sampling import doubtful
 from understudy.schema import ImageSchema
+from understudy.weights import generator_with
 
-GradientSum = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, float], torch.Tensor]
+GradientSum = Callable[[Taught, torch.Tensor, float], torch.Tensor]
 
 SHAPE = (1, 8, 8)
 SMALL = MeanEmbedding(pixel_frequencies=5, wavelet_frequencies=7)
-LESSONS = LinearTeacher(steps=3)
+LESSONS = LinearTeacher(lessons=Lessons(3, 80.0, 1.0), quiet_lessons=None)
 RECIPE = replace(
     RECIPES["understudy"],
     embedding=SMALL,
@@ -89,20 +92,19 @@ def largest_embedding_change() -> float:
 def largest_gradient_change(sums: GradientSum, bound: float) -> float:
     """How far one record moves the gradient sum, at most, with a classifier that is very wrong."""
     source = torch.Generator().manual_seed(3)
-    near = torch.nn.functional.normalize(torch.randn(20, 11, generator=source), dim=1)
+    near = torch.nn.functional.normalize(torch.randn(20, 12, generator=source), dim=1)
     labels, head = torch.arange(20) % 3, torch.randn(12, 3, generator=source) * 100
-    whole = sums(near, labels, head, bound)
+    norms = near.double().norm(dim=1)
+    whole = sums(Taught(near, norms, labels), head, bound)
     return max(
-        float((whole - sums(near[keep], labels[keep], head, bound)).norm())
+        float((whole - sums(Taught(near[keep], norms[keep], labels[keep]), head, bound)).norm())
         for keep in (torch.arange(20) != left_out for left_out in range(20))
     )
 
 
-def unclipped_sum(
-    near: torch.Tensor, labels: torch.Tensor, head: torch.Tensor, _bound: float
-) -> torch.Tensor:
+def unclipped_sum(taught: Taught, head: torch.Tensor, _bound: float) -> torch.Tensor:
     """The planted bug: gradients as they come."""
-    return clipped_gradient_sum(near, labels, head, 1e9)
+    return clipped_gradient_sum(taught, head, 1e9)
 
 
 def test_one_record_moves_the_class_sums_by_at_most_one() -> None:
@@ -129,6 +131,15 @@ def test_an_embedding_that_is_not_normalised_is_caught(monkeypatch: pytest.Monke
     assert largest_embedding_change() > 1
 
 
+def test_the_norms_that_clipping_uses_are_those_of_the_features() -> None:
+    """Norms are computed once; they belong to the very rows that enter the gradient, the constant included."""
+    teacher = Teacher(LESSONS, SHAPE, 2)
+    standard = standardised(teacher.wavelets(torch.rand(5, *SHAPE)))
+    taught = Taught.by(teacher, standard, torch.zeros(5, dtype=torch.int64))
+    assert torch.equal(taught.features, teacher.features(standard))
+    assert torch.allclose(taught.norms, taught.features.double().square().sum(dim=1).sqrt())
+
+
 def test_a_teacher_that_does_not_clip_is_caught() -> None:
     """The planted bug 'gradients as they come' breaks the bound."""
     assert largest_gradient_change(unclipped_sum, 0.5) > 0.5
@@ -151,13 +162,13 @@ def test_the_noise_of_the_embedding_is_what_was_charged() -> None:
 
 def test_the_noise_of_the_teacher_is_what_was_charged() -> None:
     """The mean and a single step carry σ and σ·C; half as much again or a third less would be seen."""
-    part = LinearTeacher(steps=1, rate=2.0, bound=0.5)
+    part = LinearTeacher(lessons=Lessons(1, 2.0, 0.5))
     teacher, rows = Teacher(part, SHAPE, 2), rows_of(torch.rand(30, *SHAPE) * 2 - 1)
     teacher_module.teach(teacher, part, rows, 10.0, 3.0, 7.0, SeededNoise(2))
     standard = standardised(teacher.wavelets(embedding_module.brightness(torch.as_tensor(rows.x))))
     of_mean = (teacher.mean * 10.0 - feature_sum(standard)) / 3.0
-    near = teacher.features(standard)[:, :-1]
-    exact = clipped_gradient_sum(near, torch.as_tensor(rows.labels), torch.zeros_like(teacher.head), 0.5)
+    taught = Taught.by(teacher, standard, torch.as_tensor(rows.labels))
+    exact = clipped_gradient_sum(taught, torch.zeros_like(teacher.head), 0.5)
     of_step = (teacher.head * (-10.0 / 2.0) - exact) / (7.0 * 0.5)
     for noise in (of_mean, of_step):
         assert passes(noise)
@@ -223,6 +234,23 @@ def test_the_composition_equals_one_gaussian_by_closed_form() -> None:
     mu = math.sqrt(sum(one.count / one.noise_multiplier**2 for one in releases if one is not None))
     delta = stats.norm.cdf(mu / 2 - 1 / mu) - math.e * stats.norm.cdf(-mu / 2 - 1 / mu)
     assert 0.98e-5 < delta <= 1.0005e-5
+
+
+def test_lessons_follow_the_noise_per_row() -> None:
+    """Little noise means long lessons; much noise or a private number of rows short ones; the cost is the same."""
+    found = {
+        (epsilon, rows): plan(epsilon=epsilon, rows=rows, recipe="understudy")
+        for epsilon, rows in ((10.0, 60_000), (1.0, 60_000), (10.0, 2_000), (10.0, None))
+    }
+    teacher = RECIPES["understudy"].teacher
+    assert teacher is not None
+    quiet = found.pop((10.0, 60_000))
+    assert quiet.recipe.teacher == replace(teacher, lessons=teacher.quiet_lessons, quiet_lessons=None)
+    assert quiet.gaussian(TEACHER).count == 150  # type: ignore[union-attr]
+    assert quiet.spent is not None
+    assert 9.9 < quiet.spent.epsilon <= 10
+    for one in found.values():
+        assert one.recipe.teacher == replace(teacher, quiet_lessons=None)
 
 
 def test_only_the_ratio_of_shares_matters() -> None:
@@ -295,6 +323,33 @@ def test_chosen_classes_are_what_the_sample_says(release: Release) -> None:
     assert np.bincount(counted.labels).tolist() == [3, 5]  # type: ignore[union-attr, arg-type]
 
 
+def test_images_are_drawn_again_until_the_teacher_is_certain(release: Release) -> None:
+    """With a bar fewer images are doubtful than without one, and labels are those that the teacher sees."""
+    head = release.weights["teacher.head"]
+    weights = {**release.weights, "teacher.head": 0.05 * head / head.abs().max()}  # a teacher in doubt
+
+    def sureness(certainty: float) -> np.ndarray:
+        part = replace(release.card.plan.recipe.teacher, certainty=certainty)  # type: ignore[type-var]
+        recipe = replace(release.card.plan.recipe, teacher=part)
+        card = replace(release.card, plan=replace(release.card.plan, recipe=recipe))
+        drawn = Release(card, weights).sample(400, seed=3)
+        performer = generator_with(weights, recipe, TINY_IMAGES)
+        seen = performer.teacher(torch.from_numpy(encode(drawn, TINY_IMAGES).x)).softmax(dim=1)  # type: ignore[union-attr, operator]
+        assert (seen.argmax(dim=1).numpy() == drawn.labels).mean() > 0.98  # type: ignore[union-attr]
+        return np.asarray(seen.max(dim=1).values)
+
+    free = sureness(0.0)
+    bar = float(np.median(free))
+    assert (sureness(bar) < bar).mean() < 0.9 * (free < bar).mean()
+
+
+def test_doubt_is_another_class_or_too_little_certainty() -> None:
+    """Of three images the first is certain, the second too little, the third of another class."""
+    seen = torch.tensor([[0.97, 0.03], [0.9, 0.1], [0.01, 0.99]])
+    assert doubtful(seen, torch.zeros(3, dtype=torch.int64), 0.95).tolist() == [1, 2]
+    assert doubtful(seen, torch.zeros(3, dtype=torch.int64), 0.0).tolist() == [2]
+
+
 def test_a_run_that_was_stopped_ends_where_it_would_have_ended(tmp_path: Path) -> None:
     """Interrupted and resumed, the seeded run gives the same weights bit by bit, and publishes nothing twice."""
     whole = fit(tiny_images(), small_plan(), insecure_seed=5)
@@ -354,7 +409,7 @@ def test_a_warp_without_strength_changes_nothing() -> None:
     """All strengths zero give the image back; the usual ones do not."""
     images = torch.rand(4, 1, 9, 8) * 2 - 1
     source = torch.Generator().manual_seed(1)
-    assert torch.allclose(warped(images, Warp(0, 0, 0, 0, 0), source), images, atol=1e-5)
+    assert torch.allclose(warped(images, Warp(0, 0, 0, 0), source), images, atol=1e-5)
     assert not torch.allclose(warped(images, Warp(), source), images, atol=0.1)
 
 

@@ -11,6 +11,7 @@ Momentum, the learning rate's schedule and the average of the last third of the 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
@@ -23,9 +24,9 @@ from understudy.gan.wavelets import Wavelets
 if TYPE_CHECKING:
     from understudy.engine.noise import Noise
     from understudy.engine.sampling import Rows
-    from understudy.recipes.parts import LinearTeacher
+    from understudy.recipes.parts import Lessons, LinearTeacher
 
-__all__ = ["Teacher", "clipped_gradient_sum", "feature_sum", "standardised", "teach"]
+__all__ = ["Taught", "Teacher", "clipped_gradient_sum", "feature_sum", "standardised", "teach"]
 
 _CHUNK = 2000
 _CONSTANT = 0.3
@@ -105,7 +106,7 @@ def teach(
 
     Args:
         teacher: changed in place.
-        part: steps, rate, momentum and bound.
+        part: its lessons and momentum.
         rows: PRIVATE records with labels.
         divisor: the public or noisy number of rows.
         mean_noise: σ of the feature mean.
@@ -116,24 +117,24 @@ def teach(
     total = feature_sum(standard)
     noise.perturb([total], mean_noise, 1.0 / divisor)
     teacher.mean.copy_(total)
-    for start in range(0, len(standard), _CHUNK):  # in place: the moduli are needed no longer
-        standard[start : start + _CHUNK] = teacher.features(standard[start : start + _CHUNK])[:, :-1]
+    taught, lessons = Taught.by(teacher, standard, labels), part.lessons
+    del standard  # as large as what replaced it
     velocity, average, averaged = torch.zeros_like(teacher.head), torch.zeros_like(teacher.head), 0
-    for step in range(part.steps):
-        gradient = clipped_gradient_sum(standard, labels, teacher.head, part.bound)
-        noise.perturb([gradient], step_noise * part.bound, 1.0 / divisor)
+    for step in range(lessons.steps):
+        gradient = clipped_gradient_sum(taught, teacher.head, lessons.bound)
+        noise.perturb([gradient], step_noise * lessons.bound, 1.0 / divisor)
         velocity.mul_(part.momentum).add_(gradient)
-        teacher.head.sub_(velocity, alpha=_rate(part, step))
-        if step >= part.steps * 2 // 3:
+        teacher.head.sub_(velocity, alpha=_rate(lessons, step))
+        if step >= lessons.steps * 2 // 3:
             average += teacher.head
             averaged += 1
     teacher.head.copy_(average / averaged)
 
 
-def _rate(part: LinearTeacher, step: int) -> float:
+def _rate(lessons: Lessons, step: int) -> float:
     """Constant for the first half, then linear to five percent."""
-    done = step / part.steps
-    return part.rate * (1.0 if done < 0.5 else 2 * (1 - done) + 0.05)
+    done = step / lessons.steps
+    return lessons.rate * (1.0 if done < 0.5 else 2 * (1 - done) + 0.05)
 
 
 def _standard_rows(teacher: Teacher, rows: Rows) -> tuple[Tensor, Tensor]:
@@ -151,21 +152,47 @@ def feature_sum(standard: Tensor) -> Tensor:
     return standard.sum(dim=0, dtype=torch.float64)
 
 
-def clipped_gradient_sum(near: Tensor, labels: Tensor, head: Tensor, bound: float) -> Tensor:
+@dataclass(frozen=True, eq=False)
+class Taught:
+    """PRIVATE: what every step looks at.
+
+    Args:
+        features: one row per record: centred moduli of norm at most 1, and the constant.
+        norms: of these rows, in float64.
+        labels: the class of each record.
+    """
+
+    features: Tensor
+    norms: Tensor
+    labels: Tensor
+
+    @classmethod
+    def by(cls, teacher: Teacher, standard: Tensor, labels: Tensor) -> Taught:
+        """From standardised moduli, with the mean that the teacher knows already."""
+        features = torch.empty(len(standard), standard.shape[1] + 1)
+        norms = torch.empty(len(standard), dtype=torch.float64)
+        for start in range(0, len(standard), _CHUNK):
+            chunk = slice(start, start + _CHUNK)
+            features[chunk] = teacher.features(standard[chunk])
+            norms[chunk] = features[chunk].double().norm(dim=1)
+        return cls(features, norms, labels)
+
+
+def clipped_gradient_sum(taught: Taught, head: Tensor, bound: float) -> Tensor:
     """PRIVATE: the sum over records of clipped gradients of the cross-entropy, in float64; sensitivity `bound`.
 
     Args:
-        near: centred moduli of norm at most 1, without the constant.
-        labels: the class of each record.
+        taught: the records.
         head: the classifier.
         bound: C.
     """
     total = torch.zeros(head.shape, dtype=torch.float64)
-    for start in range(0, len(near), _CHUNK):
-        features = functional.pad(near[start : start + _CHUNK], (0, 1), value=_CONSTANT)
+    for start in range(0, len(taught.labels), _CHUNK):
+        chunk = slice(start, start + _CHUNK)
+        features = taught.features[chunk]
         error = (features @ head).softmax(dim=1)
-        error -= functional.one_hot(labels[start : start + _CHUNK], head.shape[1])
-        norms = features.double().norm(dim=1) * error.double().norm(dim=1)
+        error -= functional.one_hot(taught.labels[chunk], head.shape[1])
+        norms = taught.norms[chunk] * error.double().norm(dim=1)
         shrink = (bound / (_MARGIN * norms.clamp(min=bound))).to(error.dtype)
         error = torch.where(norms.isfinite().unsqueeze(1), error * shrink.unsqueeze(1), 0.0)
         total += features.T @ error

@@ -1,4 +1,4 @@
-"""Random distortions of generated images: rotation, scale, shear, shift and a smooth displacement field."""
+"""Random distortions of generated images: rotation, scale, shear and shift."""
 
 from __future__ import annotations
 
@@ -13,20 +13,13 @@ if TYPE_CHECKING:
 
 __all__ = ["warped"]
 
-_KNOTS = 5
-"""The displacement field is drawn on a grid of this many knots along each side, and interpolated."""
-
 
 def warped(encoded: Tensor, warp: Warp, source: torch.Generator) -> Tensor:
     """Encoded images, each distorted by its own random draw; what enters from outside repeats the border."""
     grid = functional.affine_grid(
         _affine(len(encoded), warp, source), list(encoded.shape), align_corners=False
     )
-    if warp.elastic > 0:
-        knots = torch.randn(len(encoded), 2, _KNOTS, _KNOTS, generator=source) * (2 * warp.elastic)
-        field = functional.interpolate(knots, encoded.shape[2:], mode="bicubic")
-        grid = grid + field.permute(0, 2, 3, 1)
-    moved = functional.grid_sample(encoded, grid, padding_mode="border", align_corners=False)
+    moved = functional.grid_sample(encoded, grid, mode="bicubic", padding_mode="border", align_corners=False)
     return moved.clamp(-1, 1)
 
 

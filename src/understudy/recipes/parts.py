@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from understudy.errors import RecipeError
@@ -24,6 +24,7 @@ __all__ = [
     "FixedCriticSteps",
     "Latent",
     "LatentLaw",
+    "Lessons",
     "LinearTeacher",
     "MeanEmbedding",
     "NoWarmStart",
@@ -290,36 +291,67 @@ class MeanEmbedding:
 
 
 @dataclass(frozen=True)
-class LinearTeacher:
-    """A private linear classifier of wavelet moduli, which labels what the generator makes.
+class Lessons:
+    """How a teacher learns: full-batch gradient steps, each one Gaussian release.
 
     Args:
-        steps: full-batch gradient steps, each one Gaussian release.
+        steps: how many; all together cost the teacher's share, however many they are.
         rate: learning rate; constant for half of the steps, then falling to almost zero.
-        momentum: of the gradient descent.
         bound: C, the norm to which the gradient of one record is clipped.
+    """
+
+    steps: int
+    rate: float
+    bound: float
+
+    def __post_init__(self) -> None:
+        if self.steps < 1 or not self.bound > 0:
+            raise RecipeError(
+                f"a teacher needs at least one step and a positive bound, got {self.steps} and {self.bound}."
+            )
+
+
+@dataclass(frozen=True)
+class LinearTeacher:
+    """A private linear classifier of wavelet moduli, which says what the generator's images are.
+
+    How it learns depends on the noise per row: σ of its whole share, divided by the public number of rows. With
+    little noise, longer lessons at a higher rate pay off. The plan decides, and keeps only the lessons it took.
+
+    Args:
+        lessons: when there is much noise, or the number of rows is not public.
+        quiet_lessons: when there is at most `quiet` noise per row; None takes `lessons` always.
+        quiet: the noise per row from which on the others are taken.
+        momentum: of the gradient descent.
         contrast: factor on the centred features before their norm is clipped to 1.
         guidance: weight of the teacher's cross-entropy in the generator's loss; free.
+        certainty: an image is drawn again until the teacher gives the class asked for at least this probability; 0
+            takes every image and the class that the teacher sees in it. Free.
         mean_share: the part of the budget that the noisy mean of the features takes.
         share: the part of the budget that all steps together take.
     """
 
-    steps: int = 60
-    rate: float = 80.0
+    lessons: Lessons = Lessons(steps=60, rate=80.0, bound=1.0)
+    quiet_lessons: Lessons | None = Lessons(steps=150, rate=200.0, bound=0.5)
+    quiet: float = 2e-5
     momentum: float = 0.9
-    bound: float = 1.0
     contrast: float = 4.0
     guidance: float = 0.02
+    certainty: float = 0.95
     mean_share: float = 0.04
     share: float = 0.41
 
     def __post_init__(self) -> None:
         _check_share("teacher", self.share)
         _check_share("feature mean", self.mean_share)
-        if self.steps < 1 or not self.bound > 0:
-            raise RecipeError(
-                f"a teacher needs at least one step and a positive bound, got {self.steps} and {self.bound}."
-            )
+        if not 0 <= self.certainty < 1:
+            raise RecipeError(f"a teacher's certainty is a probability below 1, got {self.certainty}.")
+
+    def at_noise(self, noise_per_row: float | None) -> LinearTeacher:
+        """The same teacher with the one kind of lessons that suits the noise; None if that is not public."""
+        if self.quiet_lessons is None or noise_per_row is None or noise_per_row > self.quiet:
+            return replace(self, quiet_lessons=None)
+        return replace(self, lessons=self.quiet_lessons, quiet_lessons=None)
 
 
 @dataclass(frozen=True)
@@ -331,14 +363,12 @@ class Warp:
         scale: relative change of each side.
         shear: of the horizontal axis.
         shift: along each axis, as a part of the image's side.
-        elastic: standard deviation of a smooth displacement field, as a part of the side.
     """
 
     rotation: float = 0.17
     scale: float = 0.1
     shear: float = 0.15
     shift: float = 1 / 14
-    elastic: float = 0.025
 
 
 def _check_share(what: str, share: float) -> None:
