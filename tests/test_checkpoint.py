@@ -198,6 +198,17 @@ def test_a_finished_entry_cannot_go_on(ledger: Ledger, tmp_path: Path) -> None:
         fit(tiny_images(), PLAN, account=account(ledger), checkpoints=Checkpoints(path, 4, resume=True))
 
 
+def test_a_crash_between_closing_and_saving_loses_nothing(ledger: Ledger, tmp_path: Path) -> None:
+    """The account was closed but the release not yet saved: resuming hands out the very same release, once charged."""
+    path = tmp_path / "run.checkpoint"
+    lost = fit(tiny_images(), PLAN, account=account(ledger), checkpoints=Checkpoints(path, 5))
+    again = fit(tiny_images(), PLAN, account=account(ledger), checkpoints=Checkpoints(path, 5, resume=True))
+    assert all(torch.equal(lost.weights[name], again.weights[name]) for name in lost.weights)
+    assert again.card == lost.card
+    assert counted_steps(ledger) == 12
+    assert len(ledger.statement("patients").entries) == 1
+
+
 def test_the_budget_of_the_data_set_counts_not_that_of_the_run(tmp_path: Path) -> None:
     """A data set with a smaller budget than the plan refuses it before a row is read."""
     with Ledger(tmp_path / "small", create=True) as book:

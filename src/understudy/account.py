@@ -75,7 +75,7 @@ class LedgerAccount:
         self._begin(self._ledger.reserve(self._dataset, plan.charges, command=self._command))
 
     def resume(self, entry: str | None, step: int, every: int) -> int:
-        """Claim the entry of an interrupted run.
+        """Claim the entry of an interrupted run; one that was closed just before the crash is only looked at.
 
         Raises:
             CheckpointError: the checkpoint belongs to no entry, or is not the newest one.
@@ -84,7 +84,9 @@ class LedgerAccount:
             raise CheckpointError(
                 "this checkpoint was written without a ledger, so it cannot go on with one."
             )
-        claimed = self._ledger.claim(entry)
+        known = self._ledger.entry(entry)
+        over = known.release is not None and step == known.steps_charged
+        claimed = known if over else self._ledger.claim(entry)
         if not step <= claimed.steps_charged <= step + every:
             raise CheckpointError(
                 f"the checkpoint stands at step {step:,}, but the ledger says that {claimed.steps_charged:,} steps "

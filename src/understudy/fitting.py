@@ -245,6 +245,7 @@ class _Run(ABC):
                 raise Interrupted(
                     f"stopped after {step:,} of {total:,} steps, as asked; go on with --resume."
                 )
+        self._save()  # so that a crash between closing the account and saving the release loses nothing
 
     def _save(self) -> None:
         if self._checkpoints is None:

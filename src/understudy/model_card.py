@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from understudy.privacy.accounting import Accountant
+
 if TYPE_CHECKING:
     from understudy.release import Card
 
@@ -61,7 +63,7 @@ def _charges(card: Card) -> str:
         "",
         f"All together: ε = {plan.spent.epsilon:.4f}, certified by {plan.spent.certified_by.value}.",
     ]
-    if plan.spent.epsilon_rdp is not None:
+    if plan.spent.epsilon_rdp is not None and plan.spent.certified_by is not Accountant.RDP:
         totals.append(f"Second opinion, by Rényi divergences: ε = {plan.spent.epsilon_rdp:.4f}.")
     if replace_one is not None:
         totals.append(f"If neighbours differ by replacing one record: ε = {replace_one:.4f}.")
@@ -81,7 +83,7 @@ def _making(card: Card) -> str:
 
 def describe_mechanism(mechanism: object) -> str:
     """One line about a mechanism, from its own fields."""
-    from understudy.privacy.mechanisms import GaussianRelease, SubsampledGaussian
+    from understudy.privacy.mechanisms import GaussianRelease, Selection, SubsampledGaussian
 
     match mechanism:
         case SubsampledGaussian(sampling_rate=rate, noise_multiplier=sigma, steps=steps):
@@ -89,6 +91,12 @@ def describe_mechanism(mechanism: object) -> str:
                 f"{steps:,} steps of Poisson sampling at rate {rate:.6g} with Gaussian noise, σ = {sigma:.4f}"
             )
         case GaussianRelease(noise_multiplier=sigma, count=count):
-            return f"{count} Gaussian release{'s' if count > 1 else ''}, σ = {sigma:g}"
+            return f"{count} Gaussian release{'s' if count > 1 else ''}, σ = {sigma:.4g}"
+        case Selection(charges=charges, mean_runs=mean, runs=runs, others=others):
+            inner = "; ".join(f"{one.purpose}: {describe_mechanism(one.mechanism)}" for one in charges)
+            drawn = f" (its setting drawn from {len(others) + 1} that cost differently)" if others else ""
+            return (
+                f"the best of a random number of runs ({runs.value}, mean {mean:g}); this run{drawn}: {inner}"
+            )
         case _:
             return str(mechanism)

@@ -14,7 +14,7 @@ from understudy.errors import BudgetError, PlanError
 from understudy.privacy.accounting import Spent, spent
 from understudy.privacy.budget import Adjacency, Budget
 from understudy.privacy.calibration import noise_for, steps_for
-from understudy.privacy.mechanisms import Charge, GaussianRelease, Mechanism, SubsampledGaussian
+from understudy.privacy.mechanisms import Charge, GaussianRelease, Mechanism, Selection, SubsampledGaussian
 from understudy.recipes import NoisyLabelHistogram, Recipe, find_recipe
 from understudy.recipes.parts import SharedLabelHistogram
 from understudy.schema import CodeSchema, ImageSchema, Schema, TableSchema
@@ -79,10 +79,32 @@ class Plan:
         if mechanism is None:
             raise PlanError(
                 f"recipe {self.recipe.name!r} has no critic and takes no private training steps; "
-                "its charges are " + ", ".join(charge.purpose for charge in self.charges) + "."
+                "its charges are " + ", ".join(charge.purpose for charge in self.run_charges) + "."
             )
         assert isinstance(mechanism, SubsampledGaussian)
         return mechanism
+
+    @property
+    def run_charges(self) -> tuple[Charge, ...]:
+        """What this one run drew: the charges, with a choice among several runs opened to the chosen one."""
+        opened: list[Charge] = []
+        for charge in self.charges:
+            mechanism = charge.mechanism
+            opened += mechanism.charges if isinstance(mechanism, Selection) else [charge]
+        return tuple(opened)
+
+    def chosen_by(self, charge: Charge) -> Plan:
+        """The plan of a run that was chosen as the best of several: its cost is that of the whole choice.
+
+        Args:
+            charge: made by `select_best`, with this plan's own charges as its first possibility.
+        """
+        if self.budget is None:
+            raise PlanError("a baseline without privacy is chosen without a charge.")
+        total = spent((charge,), self.budget.delta, self.budget.adjacency)
+        return replace(
+            self, budget=replace(self.budget, epsilon=total.epsilon), charges=(charge,), spent=total
+        )
 
     @property
     def label_release(self) -> GaussianRelease | None:
@@ -101,7 +123,7 @@ class Plan:
         return mechanism
 
     def _mechanism(self, purpose: str) -> Mechanism | None:
-        return next((charge.mechanism for charge in self.charges if charge.purpose == purpose), None)
+        return next((charge.mechanism for charge in self.run_charges if charge.purpose == purpose), None)
 
     def __str__(self) -> str:
         lines = [f"recipe            {self.recipe.name}", *self._mechanism_lines()]
@@ -124,7 +146,7 @@ class Plan:
                 f"sampling rate     {step.sampling_rate:.6g}",
                 f"noise multiplier  {step.noise_multiplier:.4f}",
             ]
-        releases = [(charge.purpose, self.gaussian(charge.purpose)) for charge in self.charges]
+        releases = [(charge.purpose, self.gaussian(charge.purpose)) for charge in self.run_charges]
         return [f"generator steps   {self.steps:,}  (free)"] + [
             f"{purpose:<17} σ = {one.noise_multiplier:g}" + (f", {one.count} times" if one.count > 1 else "")
             for purpose, one in releases

@@ -11,10 +11,12 @@ from scipy import stats
 
 from understudy.data import known_schema
 from understudy.engine.clipping import GlobalClip, WeightsBiasesClip
-from understudy.errors import EvaluationError, PlanError, RecipeError
+from understudy.errors import PlanError, RecipeError
 from understudy.evaluation import sweep as sweeping
 from understudy.evaluation.learners import Learner
+from understudy.evaluation.selection import selection_cost
 from understudy.evaluation.sweep import (
+    Bill,
     Change,
     Limits,
     Outcome,
@@ -23,9 +25,10 @@ from understudy.evaluation.sweep import (
     grid,
     planned,
     run_sweep,
-    selection_cost,
     sweep_of,
 )
+from understudy.privacy.budget import Budget
+from understudy.privacy.ledger import Ledger, Status
 from understudy.report.curves import curves_page
 
 if TYPE_CHECKING:
@@ -62,10 +65,8 @@ def test_varied_settings_reach_the_plan() -> None:
 def test_choosing_the_best_costs_more_than_one_run() -> None:
     """The price of the best of ten runs lies above one run's ε, and above that of the best of two."""
     settings = grid([2], {"steps": [3], "batch": [12]}, 10)
-    ten, two = selection_cost(IRIS, settings), selection_cost(IRIS, settings[:2])
+    ten, two = selection_cost(IRIS, settings).epsilon, selection_cost(IRIS, settings[:2]).epsilon
     assert 2 < two < ten < 40
-    with pytest.raises(EvaluationError, match="no runs"):
-        selection_cost(IRIS, [])
 
 
 def test_curve_points_by_hand() -> None:
@@ -87,17 +88,25 @@ def test_curve_points_by_hand() -> None:
 
 
 def test_a_sweep_runs_in_processes_and_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every run leaves an outcome and a release; a second call computes nothing, a new setting only itself."""
+    """Every run is charged and leaves an outcome and a release; a second call computes only what is missing."""
+    bill = Bill(tmp_path / "flowers.ledger", "flowers", "a command")
+    with Ledger(bill.ledger, create=True) as book:
+        book.register("flowers", Budget(20.0, 1e-3))
     settings = grid([2], {"steps": [3], "batch": [12]}, 2)
     shares: dict[Setting, float] = {}
-    outcomes, limits = run_sweep(IRIS, settings, tmp_path, workers=2, told=shares.__setitem__)
+    outcomes, limits = run_sweep(IRIS, settings, tmp_path, workers=2, bill=bill, told=shares.__setitem__)
     assert [outcome.setting for outcome in outcomes] == list(settings)
     assert set(shares.values()) == {1.0}
     assert limits.ceiling_accuracy > 0.8
     assert all(0 < outcome.spent_epsilon <= 2 for outcome in outcomes)
     assert len(list(tmp_path.glob("*.release"))) == 2
+    with Ledger(bill.ledger) as book:
+        statement = book.statement("flowers")
+    assert [entry.status for entry in statement.entries] == [Status.SPENT] * 2
+    assert 2 < statement.spent.epsilon < 4
+    assert all(path.stat().st_mode & 0o077 == 0 for path in tmp_path.glob("*.json"))
     asked: list[Setting] = []
-    monkeypatch.setattr(sweeping, "_run_all", lambda _, waiting, *rest: asked.extend(waiting))
+    monkeypatch.setattr(sweeping, "in_processes", lambda _, waiting, **rest: asked.extend(waiting))
     again, _ = run_sweep(IRIS, settings, tmp_path, workers=2)
     assert again == outcomes
     assert asked == []

@@ -61,14 +61,14 @@ def look(folder: Path) -> dict[str, object]:
     """What the disk says after the child is gone."""
     drawn = (folder / "drawn").stat().st_size if (folder / "drawn").exists() else 0
     charged = 0
-    readable = True
+    readable, problem = True, ""
     if (folder / "release.ledger").exists():
         try:
             with Ledger(folder / "release.ledger") as book:
                 charged = sum(entry.steps_charged for entry in book.statement("this data set").entries)
-        except UnderstudyError as problem:
-            readable = "registered: none" in str(problem) or "no data set" in str(problem)
-    return {"drawn": drawn, "charged": charged, "readable": readable}
+        except UnderstudyError as refusal:
+            readable, problem = "registered: none" in str(refusal), str(refusal)
+    return {"drawn": drawn, "charged": charged, "readable": readable, "problem": problem}
 
 
 def trial(folder: Path, wait: float) -> dict[str, object]:

@@ -50,7 +50,7 @@ def kill_runs(folder: Path, trials: int, seed: int) -> list[dict[str, Any]]:
 def check(results: list[dict[str, Any]]) -> None:
     for result in results:
         assert result["charged"] >= result["drawn"], "a step was drawn that is not on record"
-        assert result["readable"], "the ledger cannot be read after a kill"
+        assert result["readable"], f"the ledger cannot be read after a kill: {result['problem']}"
         assert result["complete"], "half a release stands at the final path"
         if "resumed" in result:
             assert result["resumed"] == 0, "a run could not be resumed"

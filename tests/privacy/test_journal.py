@@ -197,6 +197,18 @@ def test_a_crash_before_the_first_record_can_be_repeated(path: Path) -> None:
     assert append(path, "a").seq == 1
 
 
+def test_a_crash_while_the_file_is_made_leaves_an_empty_journal(path: Path) -> None:
+    """A file without tables beside the head of nothing is a journal without records, also for a reader."""
+    Journal(path, create=True).close()
+    path.write_bytes(b"")
+    with Journal(path) as journal, journal.transaction() as fresh:
+        assert fresh == []
+    assert append(path, "a").seq == 1
+    path.write_bytes(b"")
+    with pytest.raises(LedgerError):
+        Journal(path)
+
+
 def test_a_stale_head_is_allowed(path: Path) -> None:
     """A crash between a record and its note beside leaves an older head, which is still part of the chain."""
     append(path, "a")
@@ -237,7 +249,7 @@ def test_a_damaged_head_is_refused(path: Path) -> None:
     """Bytes that are no text beside the journal are refused with an explanation."""
     append(path, "a")
     beside(path).write_bytes(b"\xff\xfe")
-    with Journal(path) as journal, pytest.raises(LedgerError, match="damaged"):
+    with pytest.raises(LedgerError, match="damaged"), Journal(path) as journal:
         journal.verify()
 
 

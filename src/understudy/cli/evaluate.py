@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from understudy.cli.console import err, out, progress_bar, warn_not_private
+from understudy.cli.options import AsJson, LedgerFile
+from understudy.cli.running import command_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,13 +44,11 @@ def evaluate_command(
         float | None, typer.Option(help="Publish chosen numbers: spend this ε of the test rows' budget.")
     ] = None,
     delta: Annotated[float, typer.Option(help="The δ of that.")] = 1e-6,
-    ledger: Annotated[
-        Path | None, typer.Option(help="Ledger file to charge for that.", envvar="UNDERSTUDY_LEDGER")
-    ] = None,
+    ledger: LedgerFile = None,
     dataset: Annotated[
         str | None, typer.Option(help="Name of the test rows' data set in the ledger.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable output.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Measure utility, fidelity and closeness of a release on real rows.
 
@@ -139,7 +138,7 @@ def _published(
         opened = []
 
         def reserve(charge: Charge) -> None:
-            entry = book.reserve(dataset, [charge], command="understudy " + " ".join(sys.argv[1:]))
+            entry = book.reserve(dataset, [charge], command=command_line())
             opened.append(book.progress(entry, 0))
 
         found = publish_measures(release, _Later(read), evaluation_charge(budget), reserve=reserve)  # type: ignore[arg-type]

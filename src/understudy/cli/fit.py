@@ -8,6 +8,21 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from understudy.cli.console import complain, err, print_json, progress_bar, warn_not_private
+from understudy.cli.options import (
+    AcceptLargeDelta,
+    AsJson,
+    Batch,
+    DatasetName,
+    Delta,
+    LedgerFile,
+    Neighbours,
+    PrivateData,
+    RecipeName,
+    Rows,
+    SchemaFile,
+    Sigma,
+    Steps,
+)
 from understudy.cli.running import beside, choose_threads, open_account, stopping
 from understudy.privacy.budget import Adjacency
 
@@ -21,33 +36,21 @@ __all__ = ["fit_command"]
 
 
 def fit_command(
-    data: Annotated[
-        str, typer.Argument(help="A CSV, Parquet, npz or IDX file, an image folder, or a known name.")
-    ],
+    data: PrivateData,
     out: Annotated[Path, typer.Option(help="Folder of the release; must not exist yet.")],
     epsilon: Annotated[float | None, typer.Option(help="The budget's ε.")] = None,
-    delta: Annotated[float, typer.Option(help="The budget's δ; below 1/rows.")] = 1e-5,
-    schema: Annotated[Path | None, typer.Option(help="Schema file; known data sets have their own.")] = None,
-    recipe: Annotated[str, typer.Option(help="Name of a recipe, or a TOML file.")] = "dp-cgan",
-    rows: Annotated[
-        int | None,
-        typer.Option(help="Number of rows, if it is public. Otherwise it is estimated with noise."),
-    ] = None,
-    batch: Annotated[int | None, typer.Option(help="Expected batch size, instead of the recipe's.")] = None,
-    sigma: Annotated[float | None, typer.Option(help="Noise multiplier σ: the steps follow.")] = None,
-    steps: Annotated[int | None, typer.Option(help="Critic steps: the noise follows.")] = None,
+    delta: Delta = 1e-5,
+    schema: SchemaFile = None,
+    recipe: RecipeName = "dp-cgan",
+    rows: Rows = None,
+    batch: Batch = None,
+    sigma: Sigma = None,
+    steps: Steps = None,
     plan: Annotated[Path | None, typer.Option(help="A plan saved by `understudy plan --save`.")] = None,
     public: Annotated[str | None, typer.Option(help="Declared public data of the same schema.")] = None,
-    adjacency: Annotated[
-        Adjacency, typer.Option(help="Which data sets are neighbours.")
-    ] = Adjacency.ADD_OR_REMOVE_ONE,
-    ledger: Annotated[
-        Path | None,
-        typer.Option(help="Ledger file to charge; see `understudy ledger`.", envvar="UNDERSTUDY_LEDGER"),
-    ] = None,
-    dataset: Annotated[
-        str | None, typer.Option(help="Name the data set is registered by in the ledger.")
-    ] = None,
+    adjacency: Neighbours = Adjacency.ADD_OR_REMOVE_ONE,
+    ledger: LedgerFile = None,
+    dataset: DatasetName = None,
     checkpoint_every: Annotated[int, typer.Option(min=1, help="Steps between checkpoints.")] = 500,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on after an interruption; same options.")
@@ -61,10 +64,8 @@ def fit_command(
     insecure_seed: Annotated[
         int | None, typer.Option(help="Repeatable noise, for tests; the release is NOT PRIVATE.")
     ] = None,
-    accept_large_delta: Annotated[
-        bool, typer.Option("--accept-large-delta", help="Allow δ ≥ 1/rows.")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable output.")] = False,
+    accept_large_delta: AcceptLargeDelta = False,
+    as_json: AsJson = False,
 ) -> None:
     """Train a generator under differential privacy and release it.
 
@@ -79,12 +80,13 @@ def fit_command(
 
     if out.exists():
         raise PlanError(f"{out} exists already. Remove it or choose another name for --out.")
+    records: object = data
     if plan is not None:
         made = _saved_plan(plan)
     else:
         if epsilon is None and not no_privacy:
             raise PlanError("say how much may be spent with --epsilon (or --no-privacy for a baseline).")
-        found, counted = _schema_and_rows(data, schema, rows)
+        records, found, counted = _known_or_described(data, schema, rows)
         made = make_plan(
             found,
             epsilon=None if no_privacy else epsilon,
@@ -101,12 +103,12 @@ def fit_command(
         err.print(str(made), highlight=False)
     working = Checkpoints(beside(out, "checkpoint"), checkpoint_every, resume)
     choose_threads(made, threads)
-    release = _train(data, made, out, ledger, dataset, working, public=public, insecure_seed=insecure_seed)
+    release = _train(records, made, out, ledger, dataset, working, public=public, insecure_seed=insecure_seed)
     _tell(release, out, as_json=as_json)
 
 
 def _train(
-    data: str,
+    data: object,
     plan: Plan,
     out: Path,
     ledger: Path | None,
@@ -167,8 +169,11 @@ def _saved_plan(path: Path) -> Plan:
         raise PlanError(f"the plan {path} cannot be read: {problem}.") from problem
 
 
-def _schema_and_rows(data: str, path: Path | None, rows: int | None) -> tuple[Schema, int | None]:
-    """The schema, and the number of rows where it is public: declared, or a fact about a published data set."""
+def _known_or_described(data: str, path: Path | None, rows: int | None) -> tuple[object, Schema, int | None]:
+    """What to train on, its schema, and its number of rows where that is public.
+
+    A published data set is read here, once; private records are only named, and read after the charge.
+    """
     from understudy.data import download_bar, known, known_names
     from understudy.errors import SchemaError
     from understudy.schema import load_schema
@@ -176,10 +181,11 @@ def _schema_and_rows(data: str, path: Path | None, rows: int | None) -> tuple[Sc
     if data in known_names():
         with download_bar() as progress:
             dataset = known(data, progress=progress)
-        return (dataset.schema if path is None else load_schema(path)), rows or len(dataset.train)
+        schema = dataset.schema if path is None else load_schema(path)
+        return dataset.train, schema, rows or len(dataset.train)
     if path is None:
         raise SchemaError(
             f"{data} needs a schema: write a draft with `understudy schema draft {data} --out schema.toml`, "
             "fill it in, and pass it with --schema."
         )
-    return load_schema(path), rows
+    return data, load_schema(path), rows

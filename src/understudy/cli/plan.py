@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
 
 from understudy.cli.console import out, print_json
+from understudy.cli.options import (
+    AcceptLargeDelta,
+    AsJson,
+    Batch,
+    Delta,
+    Neighbours,
+    RecipeName,
+    SchemaFile,
+    Sigma,
+    Steps,
+)
 from understudy.privacy.budget import Adjacency
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from understudy.planning import Plan
 
 __all__ = ["plan_command"]
@@ -21,22 +31,16 @@ __all__ = ["plan_command"]
 def plan_command(
     rows: Annotated[int, typer.Option(help="Number of records; a public fact.")],
     epsilon: Annotated[float, typer.Option(help="The budget's ε.")],
-    delta: Annotated[float, typer.Option(help="The budget's δ; below 1/rows.")] = 1e-5,
-    recipe: Annotated[str, typer.Option(help="Name of a recipe, or a TOML file.")] = "dp-cgan",
-    batch: Annotated[int | None, typer.Option(help="Expected batch size, instead of the recipe's.")] = None,
-    sigma: Annotated[float | None, typer.Option(help="Noise multiplier σ: the steps follow.")] = None,
-    steps: Annotated[int | None, typer.Option(help="Critic steps: the noise follows.")] = None,
-    adjacency: Annotated[
-        Adjacency, typer.Option(help="Which data sets are neighbours.")
-    ] = Adjacency.ADD_OR_REMOVE_ONE,
-    schema: Annotated[
-        str | None, typer.Option(help="Schema file, to plan for a particular data set.")
-    ] = None,
-    accept_large_delta: Annotated[
-        bool, typer.Option("--accept-large-delta", help="Allow δ ≥ 1/rows.")
-    ] = False,
-    save: Annotated[str | None, typer.Option(help="Write the plan as JSON to this file.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable output.")] = False,
+    delta: Delta = 1e-5,
+    recipe: RecipeName = "dp-cgan",
+    batch: Batch = None,
+    sigma: Sigma = None,
+    steps: Steps = None,
+    adjacency: Neighbours = Adjacency.ADD_OR_REMOVE_ONE,
+    schema: SchemaFile = None,
+    accept_large_delta: AcceptLargeDelta = False,
+    save: Annotated[Path | None, typer.Option(help="Write the plan as JSON to this file.")] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Say what a budget buys: steps for a σ, or σ for a number of steps, and ε by two accountants.
 
@@ -44,14 +48,12 @@ def plan_command(
 
         understudy plan --rows 60000 --epsilon 9.6 --delta 1e-5 --batch 600 --sigma 1.15
     """
-    from pathlib import Path
-
     from understudy.codec import to_json, to_plain
     from understudy.planning import plan
     from understudy.schema import load_schema
 
     made = plan(
-        None if schema is None else load_schema(Path(schema)),
+        None if schema is None else load_schema(schema),
         epsilon=epsilon,
         delta=delta,
         adjacency=adjacency,
@@ -63,7 +65,7 @@ def plan_command(
         accept_large_delta=accept_large_delta,
     )
     if save is not None:
-        _save(Path(save), to_json(made))
+        _save(save, to_json(made))
     if as_json:
         print_json(to_plain(made))
         return

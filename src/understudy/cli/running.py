@@ -16,11 +16,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from understudy.account import LedgerAccount
+    from understudy.evaluation.sweep import Bill
     from understudy.planning import Plan
 
-__all__ = ["Signals", "beside", "choose_threads", "open_account", "stopping"]
+__all__ = ["Signals", "beside", "bill_for", "choose_threads", "command_line", "open_account", "stopping"]
 
 OWN_DATASET = "this data set"
+NO_LIMIT = 1e6
+"""The ε of a ledger that only records: a sweep's own, which must take any number of runs."""
 
 
 def beside(release: Path, ending: str) -> Path:
@@ -33,15 +36,12 @@ def open_account(
     plan: Plan, release: Path, ledger: Path | None, dataset: str | None, every: int
 ) -> Iterator[LedgerAccount | None]:
     """An account in the given ledger, or in a private one beside the release; None for a baseline."""
-    from understudy.errors import PlanError, UnderstudyError
+    from understudy.errors import UnderstudyError
 
     if plan.budget is None:
         yield None
         return
-    if (ledger is None) != (dataset is None):
-        raise PlanError(
-            "--ledger and --dataset go together: the file, and the name the data set is registered by."
-        )
+    _refuse_half(ledger, dataset)
     path = beside(release, "ledger") if ledger is None else ledger
     new = not path.exists()
     try:
@@ -64,13 +64,47 @@ def _opened(
         if ledger is None:
             assert plan.budget is not None
             book.register(OWN_DATASET, plan.budget)
-            err.print(
-                f"no ledger was given: this run is recorded in {path}. Other runs on the same data add up; "
-                "register the data set with `understudy ledger register` to have that counted.",
-                highlight=False,
-            )
-        command = "understudy " + " ".join(sys.argv[1:])
-        yield LedgerAccount(book, dataset or OWN_DATASET, command=command, every=every)
+            _tell_own(path)
+        yield LedgerAccount(book, dataset or OWN_DATASET, command=command_line(), every=every)
+
+
+def bill_for(folder: Path, ledger: Path | None, dataset: str | None, delta: float) -> Bill:
+    """Where the runs of a sweep are charged: the given ledger, or one beside the folder that sets no limit."""
+    from understudy.evaluation.sweep import Bill
+    from understudy.privacy.budget import Budget
+    from understudy.privacy.ledger import Ledger
+
+    _refuse_half(ledger, dataset)
+    if ledger is not None and dataset is not None:
+        return Bill(ledger, dataset, command_line())
+    path = beside(folder, "ledger")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with Ledger(path, create=True) as book:
+        book.register(OWN_DATASET, Budget(NO_LIMIT, delta))
+    _tell_own(path)
+    return Bill(path, OWN_DATASET, command_line())
+
+
+def command_line() -> str:
+    """This command, as the ledger notes it."""
+    return "understudy " + " ".join(sys.argv[1:])
+
+
+def _refuse_half(ledger: Path | None, dataset: str | None) -> None:
+    from understudy.errors import PlanError
+
+    if (ledger is None) != (dataset is None):
+        raise PlanError(
+            "--ledger and --dataset go together: the file, and the name the data set is registered by."
+        )
+
+
+def _tell_own(path: Path) -> None:
+    err.print(
+        f"no ledger was given: this run is recorded in {path}. Other runs on the same data add up; "
+        "register the data set with `understudy ledger register` to have that counted.",
+        highlight=False,
+    )
 
 
 def _remove_unused(path: Path) -> None:

@@ -9,73 +9,142 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from understudy.cli.console import err, out, progress_bar
+from understudy.cli.options import DatasetName, Delta, LedgerFile, PrivateData, RecipeName, Rows, SchemaFile
+from understudy.cli.running import bill_for
+from understudy.errors import PlanError
 from understudy.evaluation.learners import Learner
 
 if TYPE_CHECKING:
+    from understudy.evaluation.selection import Choice
+    from understudy.evaluation.sweep import Bill, Setting, Sweep
     from understudy.schema import Schema
 
 __all__ = ["sweep_command"]
 
 
 def sweep_command(
-    data: Annotated[str, typer.Argument(help="Private training records: a file, or a known name.")],
+    data: PrivateData,
     test: Annotated[str, typer.Option(help="Real test records: a file, or a name such as digits:test.")],
     folder: Annotated[
-        Path, typer.Option("--out", help="Folder for outcomes, releases and curves.html; resumable.")
+        Path, typer.Option("--out", help="Private folder for outcomes, releases and curves; resumable.")
     ],
-    epsilon: Annotated[str, typer.Option(help="Budgets to try, such as 1,2,4,8.")] = "1,2,4,8",
-    delta: Annotated[float, typer.Option(help="The δ of every run.")] = 1e-5,
-    recipe: Annotated[str, typer.Option(help="Name of a recipe, or a TOML file.")] = "dp-cgan",
+    epsilon: Annotated[str, typer.Option(help="Budgets of one run to try, such as 1,2,4,8.")] = "1,2,4,8",
+    delta: Delta = 1e-5,
+    recipe: RecipeName = "dp-cgan",
     vary: Annotated[
         list[str] | None,
         typer.Option(help="name=v1,v2 of noise_multiplier, steps, batch, clip or capacity; may be repeated."),
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Repeats of every setting.")] = 3,
-    schema: Annotated[Path | None, typer.Option(help="Schema file; known data sets have their own.")] = None,
-    rows: Annotated[int | None, typer.Option(help="Number of training rows, if it is public.")] = None,
+    schema: SchemaFile = None,
+    rows: Rows = None,
     learner: Annotated[
         Learner, typer.Option(help="The classifier that is tested.")
     ] = Learner.LOGISTIC_REGRESSION,
     workers: Annotated[
         int | None, typer.Option(min=1, help="Processes; as many as cores by default.")
     ] = None,
+    ledger: LedgerFile = None,
+    dataset: DatasetName = None,
+    select: Annotated[
+        bool, typer.Option("--select", help="Publish the best of a random number of runs, and pay for it.")
+    ] = False,
+    mean_runs: Annotated[
+        float | None,
+        typer.Option(help="With --select: mean number of runs; the size of the grid if left out."),
+    ] = None,
+    score_noise: Annotated[
+        float, typer.Option(help="With --select: noise on the number of test rows classified right.")
+    ] = 10.0,
+    public_test: Annotated[
+        bool, typer.Option("--public-test", help="With --select: the test records are public.")
+    ] = False,
 ) -> None:
     """Run a grid of settings and draw utility against ε, with intervals, ceiling and floor.
 
-    The curves read real rows and are internal. Publishing the best run costs more than one run; the cost is
-    printed. Interrupt it when you like: the same command goes on where it stopped.
+    Every run is charged to the ledger. The curves read real rows and are internal. Publishing the best run costs
+    more than one run; the cost is printed. Interrupt it when you like: the same command goes on where it stopped.
 
-    Example:
+    --select publishes the best run instead of drawing curves. The number of runs is drawn at random (geometric, with
+    the given mean), each run draws its setting from the grid, and the runs are compared by a noisy count of test rows
+    (exact only if these are declared public). All of it is one charge, made before a record is read; the release
+    OUT/best carries the total, every other run is deleted, and how many there were must not be told.
+
+    Examples:
         understudy sweep digits --test digits:test --epsilon 1,4 --vary clip=0.1,1 --vary steps=200 --out sweep
+
+        understudy sweep digits --test digits:test --epsilon 2 --vary clip=0.1,1 --seeds 1 --select --out chosen
     """
-    from understudy.evaluation.sweep import grid, run_sweep, selection_cost, sweep_of
-    from understudy.report.curves import curves_page
+    from understudy.evaluation.selection import Choice
+    from understudy.evaluation.sweep import grid, sweep_of
 
     settings = grid(_numbers(epsilon, "--epsilon"), dict(_varied(one) for one in vary or []), seeds)
     found, counted = _schema(data, schema, rows)
     sweep = sweep_of(data, test, found, recipe, delta, counted, learner)
+    pool = workers or os.cpu_count() or 1
+    if select:
+        choice = Choice(mean_runs or float(len(settings)), None if public_test else score_noise)
+        _refuse_known_budgets(settings, folder)
+        _select(sweep, settings, folder, choice, bill_for(folder, ledger, dataset, delta), pool)
+    else:
+        _curves(sweep, settings, folder, bill_for(folder, ledger, dataset, delta), pool)
+
+
+def _refuse_known_budgets(settings: tuple[Setting, ...], folder: Path) -> None:
+    """What `select` would refuse, before a ledger is made."""
+    if len({setting.epsilon for setting in settings}) != 1:
+        raise PlanError("--select needs one --epsilon: among several, the largest would always win.")
+    if (folder / "best").exists():
+        raise PlanError(f"{folder / 'best'} exists already. Remove it or choose another folder.")
+
+
+def _select(
+    sweep: Sweep, settings: tuple[Setting, ...], folder: Path, choice: Choice, bill: Bill, workers: int
+) -> None:
+    from understudy.evaluation.selection import select, selection_cost
+
+    cost = selection_cost(sweep, settings, choice)
+    err.print(f"one run: ε = {settings[0].epsilon:g}; the choice of the best: {cost}", highlight=False)
+    with progress_bar() as bar:
+        task = bar.add_task("choosing the best run", total=100, note="")
+        shares: dict[int, float] = {}
+
+        def told(number: int, runs: int, share: float) -> None:
+            shares[number] = share
+            bar.update(task, completed=round(100 * sum(shares.values()) / runs))
+
+        chosen = select(sweep, settings, folder, choice, bill, workers=workers, told=told)
+    out.print(f"chosen: {chosen.setting.label}", highlight=False)
+    out.print(f"score: {chosen.right:.1f} test rows right" + (", with noise" if choice.score_noise else ""))
+    out.print(f"ε of the choice: {cost.epsilon:.4f} (by {cost.certified_by.value})", highlight=False)
+    err.print(f"released to {folder / 'best'}; look at it with: understudy inspect {folder / 'best'}")
+
+
+def _curves(sweep: Sweep, settings: tuple[Setting, ...], folder: Path, bill: Bill, workers: int) -> None:
+    from understudy.evaluation.selection import selection_cost
+    from understudy.evaluation.sweep import run_sweep
+    from understudy.report.curves import curves_page
+
     with progress_bar() as bar:
         tasks = {one: bar.add_task(str(one), total=100, note="", visible=False) for one in settings}
         whole = bar.add_task("all runs", total=len(settings), note="")
         shares = dict.fromkeys(settings, 0.0)
 
-        def told(setting: object, share: float) -> None:
-            shares[setting] = share  # type: ignore[index]
-            bar.update(tasks[setting], completed=round(100 * share), visible=share < 1)  # type: ignore[index]
+        def told(setting: Setting, share: float) -> None:
+            shares[setting] = share
+            bar.update(tasks[setting], completed=round(100 * share), visible=share < 1)
             bar.update(whole, completed=sum(one >= 1 for one in shares.values()))
 
-        outcomes, limits = run_sweep(
-            sweep, settings, folder, workers=workers or os.cpu_count() or 1, told=told
-        )
-    costs = {
-        e: selection_cost(sweep, [s for s in settings if s.epsilon == e])
-        for e in {s.epsilon for s in settings}
-    }
+        outcomes, limits = run_sweep(sweep, settings, folder, workers=workers, bill=bill, told=told)
+    costs = {}
+    for epsilon in sorted({one.epsilon for one in settings}):
+        runs = [one for one in settings if one.epsilon == epsilon]
+        if len(runs) > 1:
+            costs[epsilon] = selection_cost(sweep, runs).epsilon
     page = folder / "curves.html"
-    page.write_text(
-        curves_page(f"{sweep.recipe.name} on {Path(data).name}", outcomes, limits, costs), encoding="utf-8"
-    )
-    for one, best in sorted(costs.items()):
+    title = f"{sweep.recipe.name} on {Path(sweep.data).name}"
+    page.write_text(curves_page(title, outcomes, limits, costs), encoding="utf-8")
+    for one, best in costs.items():
         out.print(f"ε {one:g}: publishing the best of these runs would cost ε {best:.3f}", highlight=False)
     err.print(f"curves written to {page} (internal, not for publication)")
 

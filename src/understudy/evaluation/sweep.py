@@ -1,8 +1,7 @@
 """Sweeps: the same recipe at several budgets and settings, for privacy-utility curves.
 
-Every run is private on its own, but a curve reads real test rows and so is internal, and publishing the best of
-several runs costs more than one run: `selection_cost` says how much (Papernot and Steinke 2022, with a random
-number of runs).
+Every run is private on its own and on record, but a curve reads real test rows and so is internal, and publishing
+the best of several runs costs more than one run: see `understudy.evaluation.selection`.
 
 Runs are independent processes. Each writes its outcome under a name that is made of its setting, so a sweep
 that was interrupted goes on where it stopped.
@@ -13,9 +12,11 @@ from __future__ import annotations
 import hashlib
 import itertools
 import math
-import multiprocessing
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+import os
+import shutil
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,21 +26,25 @@ from understudy import codec
 from understudy.engine.clipping import Clipping, GlobalClip, JointClip, MicrobatchClip, SeparateClip
 from understudy.errors import EvaluationError, PlanError, RecipeError
 from understudy.evaluation.learners import Learner, prior_predictor, train
+from understudy.evaluation.pool import in_processes
 from understudy.evaluation.run import ReleaseSource, labelled
 from understudy.evaluation.scores import accuracy, macro_auroc
 from understudy.planning import Plan, plan
-from understudy.privacy.accounting import select_best, spent
 from understudy.recipes import Recipe, find_recipe
 from understudy.recipes.parts import ConvCritic, DeconvGenerator, DenseCritic, DenseGenerator
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from understudy.account import LedgerAccount
     from understudy.evaluation.utility import Labelled
+    from understudy.fitting import Progress
+    from understudy.release import Release
     from understudy.schema import Schema
 
 __all__ = [
+    "Bill",
     "Change",
     "CurvePoint",
     "Limits",
@@ -48,9 +53,10 @@ __all__ = [
     "Sweep",
     "curve_points",
     "grid",
+    "planned",
     "run_sweep",
+    "sweep_of",
 ]
-__all__ += ["selection_cost"]
 
 KNOWN = ("noise_multiplier", "steps", "batch", "clip", "capacity")
 
@@ -107,6 +113,21 @@ class Sweep:
 
 
 @dataclass(frozen=True)
+class Bill:
+    """Where runs are charged.
+
+    Args:
+        ledger: an existing ledger.
+        dataset: the name that the private data is registered by in it.
+        command: noted with every entry.
+    """
+
+    ledger: Path
+    dataset: str
+    command: str = ""
+
+
+@dataclass(frozen=True)
 class Outcome:
     """What one run reached."""
 
@@ -158,8 +179,13 @@ def grid(epsilons: Sequence[float], vary: Mapping[str, Sequence[float]], repeats
 
 
 def planned(sweep: Sweep, setting: Setting) -> Plan:
-    """The plan of one run."""
-    values = {change.name: change.value for change in setting.changes}
+    """The plan of one run; repeats share it."""
+    return _planned(sweep, setting.epsilon, setting.changes)
+
+
+@lru_cache(maxsize=256)
+def _planned(sweep: Sweep, epsilon: float, changes: tuple[Change, ...]) -> Plan:
+    values = {change.name: change.value for change in changes}
     recipe = sweep.recipe
     if "clip" in values:
         recipe = _with_clip(recipe, values["clip"])
@@ -167,7 +193,7 @@ def planned(sweep: Sweep, setting: Setting) -> Plan:
         recipe = _with_capacity(recipe, int(values["capacity"]))
     return plan(
         sweep.schema,
-        epsilon=setting.epsilon,
+        epsilon=epsilon,
         delta=sweep.delta,
         rows=sweep.rows,
         recipe=recipe,
@@ -177,26 +203,13 @@ def planned(sweep: Sweep, setting: Setting) -> Plan:
     )
 
 
-def selection_cost(sweep: Sweep, settings: Sequence[Setting]) -> float:
-    """ε of publishing the best of these runs, their number drawn at random with this mean; the dearest run counts.
-
-    Raises:
-        EvaluationError: there are no runs.
-    """
-    if not settings:
-        raise EvaluationError("there are no runs to choose from.")
-    different = {planned(sweep, setting).charges for setting in settings}
-    return max(
-        spent(select_best(charges, float(len(settings))), sweep.delta).epsilon for charges in different
-    )
-
-
 def run_sweep(
     sweep: Sweep,
     settings: Sequence[Setting],
     folder: Path,
     *,
     workers: int,
+    bill: Bill | None = None,
     told: Callable[[Setting, float], None] | None = None,
 ) -> tuple[tuple[Outcome, ...], Limits]:
     """Run what is not yet in the folder, a process each, and return everything.
@@ -206,16 +219,16 @@ def run_sweep(
         settings: the runs.
         folder: outcomes and releases; private, since outcomes read real rows.
         workers: processes at a time.
+        bill: where each run is charged before it reads a record; an interrupted run stays on it in full.
         told: called with a setting and its finished share.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     limits = _limits(sweep, folder)
     waiting = [setting for setting in settings if not _path(sweep, setting, folder).exists()]
     for setting in settings:
         if told is not None and setting not in waiting:
             told(setting, 1.0)
-    if waiting:
-        _run_all(sweep, waiting, folder, workers, told)
+    in_processes(partial(_run_one, sweep, folder, bill), waiting, workers=workers, told=told)
     return tuple(_read(_path(sweep, setting, folder)) for setting in settings), limits
 
 
@@ -239,74 +252,72 @@ def _point(epsilon: float, values: list[float]) -> CurvePoint:
     return CurvePoint(epsilon, mean, max(0.0, mean - half), min(1.0, mean + half), runs)
 
 
-def _run_all(
-    sweep: Sweep,
-    settings: Sequence[Setting],
-    folder: Path,
-    workers: int,
-    told: Callable[[Setting, float], None] | None,
+def _run_one(
+    sweep: Sweep, folder: Path, bill: Bill | None, setting: Setting, tell: Callable[[float], None]
 ) -> None:
-    context = multiprocessing.get_context("spawn")
-    with (
-        context.Manager() as manager,
-        ProcessPoolExecutor(min(workers, len(settings)), mp_context=context) as pool,
-    ):
-        news: Any = manager.Queue()
-        running = {pool.submit(_run_one, sweep, setting, folder, news) for setting in settings}
-        try:
-            while running:
-                finished, running = wait(running, timeout=0.2, return_when=FIRST_COMPLETED)
-                while not news.empty():
-                    setting, share = news.get()
-                    if told is not None:
-                        told(setting, share)
-                for future in finished:
-                    future.result()
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-
-
-def _run_one(sweep: Sweep, setting: Setting, folder: Path, news: Any) -> None:
-    """One run in its own process: plan, fit, save, score, and only then the outcome file."""
-    import shutil
-
-    import torch
-
-    from understudy.fitting import fit
-
-    torch.set_num_threads(1)
+    """One run in its own process: plan, fit on record, save, score, and only then the outcome file."""
     made = planned(sweep, setting)
-    every = max(1, made.steps // 50)
-
-    def told(progress: Any) -> None:
-        if progress.done % every == 0:
-            news.put((setting, 0.95 * progress.done / made.steps))
-
-    release = fit(sweep.data, made, told=told)
+    with opened(bill) as account:
+        release = fitted(sweep, made, tell, account)
     path = _path(sweep, setting, folder)
-    saved = path.with_suffix(".release")
-    shutil.rmtree(saved, ignore_errors=True)
-    release.save(saved)
-    test = _rows(sweep.test, sweep.schema)
+    save_anew(release, path.with_suffix(".release"))
+    test = labelled_rows(sweep.test, sweep.schema)
     drawn = ReleaseSource(release).draw(sweep.rows or len(test), setting.repeat)
     reached = _scores(sweep.learner, drawn, test, setting.repeat)
     assert made.spent is not None
-    outcome = Outcome(setting, made.spent.epsilon, *reached)
+    write_value(path, Outcome(setting, made.spent.epsilon, *reached))
+
+
+@contextmanager
+def opened(bill: Bill | None) -> Iterator[LedgerAccount | None]:
+    """The account of a bill, for one run; None without a bill."""
+    if bill is None:
+        yield None
+        return
+    from understudy.account import LedgerAccount
+    from understudy.privacy.ledger import Ledger
+
+    with Ledger(bill.ledger) as book:
+        yield LedgerAccount(book, bill.dataset, command=bill.command)
+
+
+def fitted(sweep: Sweep, made: Plan, tell: Callable[[float], None], account: LedgerAccount | None) -> Release:
+    """Train as planned, with about fifty reports of progress."""
+    from understudy.fitting import fit
+
+    every = max(1, made.steps // 50)
+
+    def told(progress: Progress) -> None:
+        if progress.done % every == 0:
+            tell(0.95 * progress.done / made.steps)
+
+    return fit(sweep.data, made, told=told, account=account)
+
+
+def save_anew(release: Release, path: Path) -> None:
+    """Save a release where an interrupted run may have left one."""
+    shutil.rmtree(path, ignore_errors=True)
+    release.save(path)
+
+
+def write_value(path: Path, value: object) -> None:
+    """Write a value as JSON, readable by its owner only, whole or not at all."""
     part = path.with_suffix(".part")
-    part.write_text(codec.to_json(outcome), encoding="utf-8")
+    with os.fdopen(
+        os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8"
+    ) as file:
+        file.write(codec.to_json(value))
     part.replace(path)
-    news.put((setting, 1.0))
 
 
 def _limits(sweep: Sweep, folder: Path) -> Limits:
-    path = folder / f"limits-{_digest(sweep)}.json"
+    path = folder / f"limits-{digest(sweep)}.json"
     if not path.exists():
-        real, test = _rows(sweep.data, sweep.schema), _rows(sweep.test, sweep.schema)
+        real, test = (labelled_rows(source, sweep.schema) for source in (sweep.data, sweep.test))
         top = _scores(sweep.learner, real, test, 0)
         guess = prior_predictor(test.labels, test.classes)(test.features)
         floor = accuracy(test.labels, guess), macro_auroc(test.labels, guess)
-        path.write_text(codec.to_json(Limits(*top, *floor)), encoding="utf-8")
+        write_value(path, Limits(*top, *floor))
     return codec.from_json(Limits, path.read_text(encoding="utf-8"), error=EvaluationError)
 
 
@@ -315,7 +326,8 @@ def _scores(learner: Learner, rows: Labelled, test: Labelled, seed: int) -> tupl
     return accuracy(test.labels, probabilities), macro_auroc(test.labels, probabilities)
 
 
-def _rows(source: str, schema: Schema) -> Labelled:
+def labelled_rows(source: str, schema: Schema) -> Labelled:
+    """Real rows with their classes, from a file or by a known name."""
     from understudy.data import read
     from understudy.encode import encode
 
@@ -326,12 +338,13 @@ def _read(path: Path) -> Outcome:
     return codec.from_json(Outcome, path.read_text(encoding="utf-8"), error=EvaluationError)
 
 
-def _digest(*values: object) -> str:
+def digest(*values: object) -> str:
+    """A short name for what values hold."""
     return hashlib.sha256("\n".join(codec.to_json(value) for value in values).encode()).hexdigest()[:16]
 
 
 def _path(sweep: Sweep, setting: Setting, folder: Path) -> Path:
-    return folder / f"run-{_digest(sweep, setting)}.json"
+    return folder / f"run-{digest(sweep, setting)}.json"
 
 
 def _with_clip(recipe: Recipe, bound: float) -> Recipe:

@@ -117,7 +117,7 @@ class Journal:
         run("PRAGMA trusted_schema=OFF")
         run("PRAGMA journal_mode=WAL")
         run("PRAGMA synchronous=FULL")
-        if create:
+        if create or self._noted() == _NOTHING:  # new, or its making was interrupted before the first record
             with self._locked():
                 if not run("SELECT 1 FROM sqlite_master").fetchall():
                     for statement in _SCHEMA:

@@ -173,10 +173,15 @@ class Ledger:
     def finish(self, entry: Entry, release_hash: str | None = None) -> Entry:
         """Close an entry: from now on the steps it charged count, and everything else it reserved.
 
+        Closing it again for the same release does nothing, so that a crash between closing and saving can be mended.
+
         Args:
             entry: an open entry.
             release_hash: the hash of what was published, or None for an interrupted run.
         """
+        current = self.entry(entry.id)
+        if current.status is Status.SPENT and release_hash is not None and current.release == release_hash:
+            return current
         return self._close(entry.id, {"action": Status.SPENT.value, "release": release_hash})
 
     def refund(self, entry: Entry) -> Entry:

@@ -152,12 +152,17 @@ class RunCount(enum.Enum):
 
 @dataclass(frozen=True)
 class Selection:
-    """Running the same mechanisms a random number of times and publishing only the best result.
+    """Running mechanisms a random number of times and publishing only the best result.
+
+    Where runs differ in their settings, each run draws its setting at random, by chances that are public; then the
+    dearest possible run counts, order by order of the Rényi divergence. Whatever the runs are compared by must be
+    among the charges, or public.
 
     Args:
         charges: what one run costs.
         mean_runs: the public mean of the number of runs; more than one, except for Poisson.
         runs: the distribution of that number.
+        others: what a run with each of the other settings costs, if settings are drawn too.
     """
 
     kind: ClassVar[str] = "selection"
@@ -165,6 +170,7 @@ class Selection:
     charges: tuple[Charge, ...]
     mean_runs: float
     runs: RunCount = RunCount.GEOMETRIC
+    others: tuple[tuple[Charge, ...], ...] = ()
 
     def __post_init__(self) -> None:
         least = 0.0 if self.runs is RunCount.POISSON else 1.0
@@ -174,11 +180,22 @@ class Selection:
                 "To publish a single run without choosing, charge that run itself."
             )
 
+    @property
+    def possible(self) -> tuple[tuple[Charge, ...], ...]:
+        """What a run may cost, one tuple of charges for each setting that can be drawn."""
+        return (self.charges, *self.others)
+
     def event(self) -> dp_accounting.DpEvent:
-        """A repeat-and-select event around the composition of one run."""
+        """A repeat-and-select event around the composition of one run.
+
+        Raises:
+            PlanError: the runs differ, which no event of the library describes; the accountant treats it itself.
+        """
         import dp_accounting
         from dp_accounting.dp_event import RepeatAndSelectDpEvent
 
+        if self.others:
+            raise PlanError("a choice among runs that cost different amounts has no single event.")
         one = dp_accounting.ComposedDpEvent([charge.mechanism.event() for charge in self.charges])
         return RepeatAndSelectDpEvent(one, self.mean_runs, self.runs.shape)
 

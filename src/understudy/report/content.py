@@ -237,6 +237,6 @@ def _command(card: Card) -> str:
     else:
         parts += [f"--epsilon {plan.budget.epsilon:g}", f"--delta {plan.budget.delta:g}"]
     parts += [f"--rows {plan.rows}"] if plan.rows is not None else []
-    step = next((c.mechanism for c in plan.charges if isinstance(c.mechanism, SubsampledGaussian)), None)
+    step = next((c.mechanism for c in plan.run_charges if isinstance(c.mechanism, SubsampledGaussian)), None)
     parts += [f"--steps {step.steps}"] if step is not None else []
     return " ".join([*parts, "--out RELEASE"])

@@ -1,0 +1,47 @@
+"""Options that several commands share, each with one name, one type and one help text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from understudy.privacy.budget import Adjacency
+
+__all__ = [
+    "AcceptLargeDelta",
+    "AsJson",
+    "Batch",
+    "DatasetName",
+    "Delta",
+    "LedgerFile",
+    "Neighbours",
+    "PrivateData",
+    "RecipeName",
+    "Rows",
+    "SchemaFile",
+    "Sigma",
+    "Steps",
+]
+
+PrivateData = Annotated[
+    str, typer.Argument(help="A CSV, Parquet, npz or IDX file, an image folder, or a known name.")
+]
+Delta = Annotated[float, typer.Option(help="The budget's δ; below 1/rows.")]
+RecipeName = Annotated[str, typer.Option(help="Name of a recipe, or a TOML file.")]
+Batch = Annotated[int | None, typer.Option(help="Expected batch size, instead of the recipe's.")]
+Sigma = Annotated[float | None, typer.Option(help="Noise multiplier σ: the steps follow.")]
+Steps = Annotated[int | None, typer.Option(help="Critic steps: the noise follows.")]
+Neighbours = Annotated[Adjacency, typer.Option(help="Which data sets are neighbours.")]
+Rows = Annotated[
+    int | None, typer.Option(help="Number of rows, if it is public. Otherwise it is estimated with noise.")
+]
+SchemaFile = Annotated[Path | None, typer.Option(help="Schema file; known data sets have their own.")]
+AcceptLargeDelta = Annotated[bool, typer.Option("--accept-large-delta", help="Allow δ ≥ 1/rows.")]
+LedgerFile = Annotated[
+    Path | None,
+    typer.Option(help="Ledger file to charge; see `understudy ledger`.", envvar="UNDERSTUDY_LEDGER"),
+]
+DatasetName = Annotated[str | None, typer.Option(help="Name the data set is registered by in the ledger.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Machine-readable output.")]
