@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -46,6 +47,10 @@ def fit_command(
     batch: Batch = None,
     sigma: Sigma = None,
     steps: Steps = None,
+    time_budget: Annotated[
+        float | None,
+        typer.Option(min=0, help="Minutes for the free steps of `understudy` on images, instead of --steps."),
+    ] = None,
     plan: Annotated[Path | None, typer.Option(help="A plan saved by `understudy plan --save`.")] = None,
     public: Annotated[str | None, typer.Option(help="Declared public data of the same schema.")] = None,
     adjacency: Neighbours = Adjacency.ADD_OR_REMOVE_ONE,
@@ -99,12 +104,28 @@ def fit_command(
             steps=steps,
             accept_large_delta=accept_large_delta,
         )
+    choose_threads(made, threads)
+    working = Checkpoints(beside(out, "checkpoint"), checkpoint_every, resume)
+    if time_budget is not None:
+        made = _in_time(made, steps, time_budget, working)
     if not as_json:
         err.print(str(made), highlight=False)
-    working = Checkpoints(beside(out, "checkpoint"), checkpoint_every, resume)
-    choose_threads(made, threads)
     release = _train(records, made, out, ledger, dataset, working, public=public, insecure_seed=insecure_seed)
     _tell(release, out, as_json=as_json)
+
+
+def _in_time(plan: Plan, steps: int | None, minutes: float, checkpoints: Checkpoints) -> Plan:
+    """The plan with as many steps as the time allows; a run that goes on keeps those that it began with."""
+    from understudy.checkpoint import load_checkpoint
+    from understudy.errors import PlanError
+    from understudy.gan.pace import paced
+
+    if steps is not None:
+        raise PlanError("--time-budget chooses the steps itself: leave --steps out.")
+    if checkpoints.resume:
+        begun = load_checkpoint(checkpoints.path)[0].plan
+        return replace(plan, recipe=replace(plan.recipe, steps=begun.steps))
+    return paced(plan, minutes)
 
 
 def _train(
