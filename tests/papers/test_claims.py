@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
+from dp_accounting import rdp
 from scipy.stats import norm
 
 from understudy.papers.bookkeeping import (
@@ -92,10 +93,19 @@ def test_table_7_is_bookkeeping() -> None:
     found = allowed_iterations((code,))[0]
     assert (found.bookkeeping_before, found.bookkeeping_after) == (560, 780)
     assert found.joint == pytest.approx(22_732 / 4, rel=3e-3)
-    assert found.shared_after is not None
     assert found.shared_after < 10
     stated = SubsampledGaussian(text.batch / text.rows, text.noise_multiplier, 1)
     assert MomentsMeter(5).charges(stated, 4.0, 1e-5) == pytest.approx(371_983, rel=1e-4)
+
+
+def test_a_bound_stands_where_the_search_is_too_long() -> None:
+    """LSUN: joint noise allows millions of iterations, at least as many as RDP lets through, and grouping none."""
+    row = allowed_iterations((GROUPINGS[3],))[0]
+    assert (row.shared_before, row.shared_after, row.joint_at_least) == (0, 0, True)
+    steps = 4 * row.joint
+    accountant = rdp.RdpAccountant([float(order) for order in range(2, 20)])
+    accountant.compose(SubsampledGaussian(64 / 2_450_000, 0.434, steps).event())
+    assert 9.9 < accountant.get_epsilon(1e-5) <= 10.001
 
 
 def test_the_formula_of_ppgan_inverts_itself() -> None:

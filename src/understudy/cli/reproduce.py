@@ -71,8 +71,8 @@ def iterations_command(as_json: _Json = False) -> None:
             row.dataset,
             f"{row.printed_before:,} → {row.printed_after:,}",
             f"{row.bookkeeping_before:,} → {row.bookkeeping_after:,}",
-            "–" if row.shared_before is None else f"{row.shared_before:,} → {row.shared_after:,}",
-            "–" if row.joint is None else f"{row.joint:,}",
+            f"{row.shared_before:,} → {row.shared_after:,}",
+            f"{'≥ ' if row.joint_at_least else ''}{row.joint:,}",
         )
     out.print(table)
 

@@ -6,16 +6,15 @@ import math
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from understudy.errors import BudgetError
 from understudy.papers.bookkeeping import MomentsMeter, largest_loss
 from understudy.papers.facts import DELTA, DP_GAN_CRITIC_STEPS, GROUPINGS, Claimed, Grouping, claimed
-from understudy.privacy.accounting import spent
+from understudy.privacy.accounting import coarse_epsilon, rough_epsilon, spent
 from understudy.privacy.budget import Budget
 from understudy.privacy.calibration import steps_for
 from understudy.privacy.mechanisms import Charge, SubsampledGaussian
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 __all__ = ["Claim", "Iterations", "allowed_iterations", "claims"]
 
@@ -99,8 +98,7 @@ class Iterations:
         shared_before: what is right for noise σ·c_j in each group, which share one subsample.
         shared_after: the same after grouping.
         joint: what is right when the noise is σ times the joint sensitivity; grouping then changes nothing.
-
-    The last three are None where the search would take minutes.
+        joint_at_least: whether `joint` is a lower bound by RDP, because the search by PLD would take many minutes.
     """
 
     dataset: str
@@ -108,9 +106,10 @@ class Iterations:
     printed_after: int
     bookkeeping_before: int
     bookkeeping_after: int
-    shared_before: int | None
-    shared_after: int | None
-    joint: int | None
+    shared_before: int
+    shared_after: int
+    joint: int
+    joint_at_least: bool = False
 
     def plain(self) -> dict[str, Any]:
         """The row as a dictionary for JSON."""
@@ -132,6 +131,7 @@ def _iterations(fact: Grouping) -> Iterations:
         shared_before=_right(fact, fact.groups_before),
         shared_after=_right(fact, fact.groups_after),
         joint=_right(fact, 1),
+        joint_at_least=not fact.searched,
     )
 
 
@@ -142,16 +142,30 @@ def _bookkept(fact: Grouping, groups: int) -> int:
     return 10 * math.ceil(charges / (DP_GAN_CRITIC_STEPS * groups) / 10)
 
 
-def _right(fact: Grouping, groups: int) -> int | None:
+def _right(fact: Grouping, groups: int) -> int:
     """The most iterations whose critic steps, with the multiplier σ/√k, fit the budget."""
-    if not fact.searched:
-        return None
-    sigma = fact.noise_multiplier / math.sqrt(groups)
+    sigma, budget = fact.noise_multiplier / math.sqrt(groups), Budget(fact.epsilon, DELTA)
 
     def charges(steps: int) -> tuple[Charge, ...]:
         return (Charge("training", SubsampledGaussian(fact.batch / fact.rows, sigma, steps)),)
 
-    try:
-        return steps_for(charges, Budget(fact.epsilon, DELTA)) // DP_GAN_CRITIC_STEPS
-    except BudgetError:
+    if coarse_epsilon(charges(DP_GAN_CRITIC_STEPS), budget) > fact.epsilon:
         return 0
+    if not fact.searched:
+        return _at_least(charges, budget) // DP_GAN_CRITIC_STEPS
+    return steps_for(charges, budget) // DP_GAN_CRITIC_STEPS
+
+
+def _at_least(charges: Callable[[int], Sequence[Charge]], budget: Budget) -> int:
+    """A number of steps that fits by RDP at whole orders, to one part in a thousand; quick, and never too large."""
+
+    def fits(steps: int) -> bool:
+        return rough_epsilon(charges(steps), budget.delta, budget.adjacency) <= budget.epsilon
+
+    good, bad = 0, 1
+    while fits(bad):
+        good, bad = bad, 2 * bad
+    while bad - good > max(1, good // 1000):
+        middle = (good + bad) // 2
+        good, bad = (middle, bad) if fits(middle) else (good, middle)
+    return good

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from understudy.evaluation.learners import Learner
+from understudy.papers.classifiers import Learner
 from understudy.papers.study import Classified, GridFigure, Job, Line, Metric, Scale, Study, Table
 from understudy.recipes.papers import DP_CGAN, DP_CGAN_BASIC
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from understudy.evaluation.learners import Learner
+from understudy.papers.classifiers import Learner
 from understudy.papers.study import Classified, GridFigure, Job, Line, Metric, Scale, Study, Table
 from understudy.recipes.papers import (
     DP_CGAN_TF2,
@@ -22,7 +22,7 @@ __all__ = ["study"]
 _LR = Classified(Learner.LOGISTIC_REGRESSION, Metric.MICRO)
 _MLP = Classified(Learner.MLP, Metric.MICRO)
 _THYROID = tuple(
-    Classified(Learner.MLP, metric) for metric in (Metric.HARD_MICRO, Metric.MICRO, Metric.MACRO)
+    Classified(Learner.SMALL_MLP, metric) for metric in (Metric.HARD_MICRO, Metric.MICRO, Metric.MACRO)
 )
 
 _ONE, _ALL = ("dp-cgan-tf2", "MNIST, m = 1"), ("dp-cgan-tf2", "MNIST, m = B")

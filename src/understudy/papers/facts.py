@@ -211,7 +211,8 @@ class Grouping:
         printed_before: the paper's iterations before.
         printed_after: the paper's iterations after.
         source: where these are written.
-        searched: whether the right number of iterations is searched for; with millions of steps that takes long.
+        searched: whether the right number of iterations is searched for by PLD; with millions of steps that takes
+            long, and a lower bound by RDP is given instead.
     """
 
     dataset: str

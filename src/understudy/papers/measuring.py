@@ -12,8 +12,9 @@ from understudy.encode import encode
 from understudy.errors import EvaluationError
 from understudy.evaluation import images, scores
 from understudy.evaluation.intervals import Estimate, from_seeds, jackknife
-from understudy.evaluation.learners import Learner, prior_predictor, train
+from understudy.evaluation.learners import prior_predictor
 from understudy.evaluation.utility import Labelled
+from understudy.papers.classifiers import Learner, train
 from understudy.papers.study import (
     Classified,
     CodeFidelity,

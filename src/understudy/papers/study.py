@@ -12,7 +12,7 @@ from understudy.codec import to_plain
 from understudy.errors import PlanError
 
 if TYPE_CHECKING:
-    from understudy.evaluation.learners import Learner
+    from understudy.papers.classifiers import Learner
     from understudy.recipes import Recipe
 
 __all__ = [

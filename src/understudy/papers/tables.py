@@ -245,7 +245,7 @@ def _allowed(fact: Grouping, found: Iterations) -> tuple[Row, ...]:
     ways = (
         ("its bookkeeping", found.bookkeeping_before, found.bookkeeping_after),
         ("right for noise per group", found.shared_before, found.shared_after),
-        ("right for joint noise", found.joint, found.joint),
+        (f"right for joint noise{' (at least)' * found.joint_at_least}", found.joint, found.joint),
     )
     return tuple(
         _computed(fact.dataset, f"iterations {when}, {way}", printed, fact.epsilon, count)
@@ -254,7 +254,6 @@ def _allowed(fact: Grouping, found: Iterations) -> tuple[Row, ...]:
             ("before grouping", fact.printed_before, before),
             ("after grouping", fact.printed_after, after),
         )
-        if count is not None
     )
 
 
