@@ -89,6 +89,10 @@ def test_diabetes_codes() -> None:
     assert int((counts.sum(axis=0) > 0).sum()) == 881
     assert counts.sum() / 71_517 == pytest.approx(3.67, abs=0.005)
     assert int((counts.sum(axis=1) == 0).sum()) == 1
+    often = _known("diabetes130-counts")
+    repeated = pd.concat([often.train.frame, often.test.frame]).to_numpy()
+    assert ((repeated > 0) == (counts > 0)).all()
+    assert 1 < repeated.max() <= 15
 
 
 @pytest.mark.parametrize("name", sorted(PUBLIC_SETS))

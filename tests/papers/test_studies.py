@@ -11,10 +11,12 @@ import pytest
 
 from understudy.errors import PlanError
 from understudy.papers.catalogue import FULL, QUICK, STUDIES, reproduce
+from understudy.papers.effort import study_seconds
 from understudy.papers.measuring import Value
 from understudy.papers.runner import Outcome, Stage, run_study
 from understudy.papers.study import Inception, Line, LossFigure, Scale, Table
 from understudy.papers.tables import FilledTable, Row, fill, over_seeds
+from understudy.recipes import RECIPES
 
 
 @pytest.mark.parametrize("paper", sorted(STUDIES))
@@ -28,6 +30,24 @@ def test_every_study_is_well_formed(paper: str, scale: Scale) -> None:
         if isinstance(table, Table):
             for line in table.lines:
                 assert line.job is None or line.score.name in measured[line.job]
+
+
+@pytest.mark.parametrize("paper", sorted(STUDIES))
+@pytest.mark.parametrize(("scale", "seeds", "minutes"), [(QUICK, 1, 5), (FULL, 3, 60)], ids=("quick", "full"))
+def test_a_study_fits_its_time(paper: str, scale: Scale, seeds: int, minutes: int) -> None:
+    """By the estimate, two cores that are busy four fifths of the time finish within the promised minutes."""
+    assert study_seconds(STUDIES[paper](scale), seeds) < 60 * minutes * 2 * 0.8
+
+
+def test_the_estimate_counts_steps_seeds_and_sizes(tiny: Scale) -> None:
+    """Twice the steps take twice the training, more seeds only repeat what is not run once, wider is slower."""
+    study = STUDIES["small-images"](replace(tiny, long_steps=4_000, conv_steps=2))
+    longer = STUDIES["small-images"](replace(tiny, long_steps=8_000, conv_steps=2))
+    one, two, three = study_seconds(study, 1), study_seconds(longer, 1), study_seconds(study, 3)
+    assert 1.8 < two / one < 2.2
+    assert 1.8 < three / one < 2.2
+    wide = replace(study, jobs=tuple(replace(job, recipe=RECIPES["dp-gan-basic"]) for job in study.jobs))
+    assert study_seconds(wide, 1) > 1.3 * one  # half the batch, twice the channels
 
 
 def test_a_study_that_shows_what_it_does_not_run_is_refused(tiny: Scale) -> None:
@@ -79,7 +99,7 @@ def test_an_interrupted_study_goes_on_where_it_was(tmp_path: Path, tiny: Scale) 
     assert [outcome.job for outcome in outcomes] == [job.name for job in study.jobs]
     assert (tmp_path / "runs" / "real-0.json").read_bytes() == before
     assert {stage.name for stage in stages if stage.skipped} == {"real"}
-    assert {stage.total for stage in stages} == {4}
+    assert {stage.total for stage in stages} == {5}
     again = run_study(study, tmp_path)
     assert again == outcomes
 
@@ -106,7 +126,7 @@ def test_reproduce_writes_tables_figures_and_a_page(tmp_path: Path, tiny: Scale)
     assert row["our_epsilon"] <= 9.6
     assert row["low"] <= row["ours"] <= row["high"]
     with (tmp_path / "tables" / "table-1.csv").open(newline="") as file:
-        assert len(list(csv.DictReader(file))) == len(table["rows"]) == 8
+        assert len(list(csv.DictReader(file))) == len(table["rows"]) == 10
     assert "| dp-cgan-basic |" in (tmp_path / "tables" / "table-1.md").read_text()
     for suffix in ("svg", "png"):
         assert (tmp_path / "figures" / f"figure-2-dp-cgan.{suffix}").stat().st_size > 1000

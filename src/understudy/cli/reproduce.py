@@ -109,7 +109,7 @@ PAPERS = {
     "dp-cgan": "DP-CGAN: Table 1 and Figure 2.",
     "dp-cgan-tf2": "DP-CGAN in TensorFlow 2: Tables 1 and 2 (thyroid).",
     "dp-gan": "dp-GAN: Tables 2, 4, 6, 7 and 8 to 10.",
-    "ppgan": "PPGAN: Figures 2, 4 and 5, its closed formula, and ICD-9 codes.",
+    "ppgan": "PPGAN: Figures 2 to 5, its closed formula, and ICD-9 codes.",
     "small-images": "Small images: Figures 1 to 3.",
 }
 
@@ -124,17 +124,22 @@ def _command(paper: str) -> Callable[..., None]:
         ] = False,
         full: Annotated[bool, typer.Option("--full", help="All data and many more steps.")] = False,
         seeds: Annotated[
-            int | None, typer.Option(min=1, help="Runs per setting: 1 if quick, 3 if full.")
+            int | None, typer.Option(min=1, help="Runs of each main setting: 1 if quick, 3 if full.")
         ] = None,
     ) -> None:
-        from understudy.papers.catalogue import FULL, QUICK, reproduce
+        from understudy.papers.catalogue import FULL, QUICK, STUDIES, reproduce
+        from understudy.papers.effort import study_seconds
 
         if quick and full:
             raise PlanError("choose one of --quick and --full, not both.")
+        scale, repeats = (FULL, seeds or 3) if full else (QUICK, seeds or 1)
+        study = STUDIES[paper](scale)
+        minutes = study_seconds(study, repeats) / 60
+        err.print(
+            f"{study.runs(repeats)} runs, about {minutes:.0f} minutes of one core if nothing is finished yet"
+        )
         with progress_bar() as bar:
-            page = reproduce(
-                paper, FULL if full else QUICK, folder, seeds=seeds or (3 if full else 1), told=_shown_on(bar)
-            )
+            page = reproduce(paper, scale, folder, seeds=repeats, told=_shown_on(bar))
         err.print(f"written: {page}, tables and figures beside it")
 
     reproduce_paper.__doc__ = (
@@ -151,7 +156,12 @@ def _shown_on(bar: Progress) -> Callable[[Stage], None]:
 
     def told(stage: Stage) -> None:
         note = f"{stage.name}{' (finished before)' if stage.skipped else ''}"
-        bar.update(runs, total=stage.total, completed=stage.number - 1, note=f"run {stage.number}: {note}")
+        bar.update(
+            runs,
+            total=stage.total,
+            completed=stage.number - 1,
+            note=f"run {stage.number} of {stage.total}: {note}",
+        )
         bar.update(steps, total=stage.steps, completed=stage.step)
 
     return told

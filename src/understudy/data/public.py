@@ -5,6 +5,7 @@ from __future__ import annotations
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -23,7 +24,7 @@ from understudy.images import Images
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from understudy.schema import Schema
+    from understudy.schema import CodeSchema, Schema
 
 __all__ = ["PUBLIC_SETS", "PublicSet"]
 
@@ -84,15 +85,15 @@ def _load_acs(paths: _Paths) -> tuple[Records, Records]:
     return Records(first), Records(second)
 
 
-def _load_diabetes(paths: _Paths) -> tuple[Records, Records]:
-    """One record is one patient with the set of ICD-9 categories of all encounters."""
+def _load_diabetes(paths: _Paths, schema: CodeSchema = public_schemas.DIABETES) -> tuple[Records, Records]:
+    """One record is one patient with the ICD-9 categories of all encounters: which, or how often each."""
     with zipfile.ZipFile(paths[0]) as archive, archive.open("dataset_diabetes/diabetic_data.csv") as file:
         encounters = pd.read_csv(
             file, usecols=["patient_nbr", "diag_1", "diag_2", "diag_3"], dtype=str, na_values="?"
         )
     long = encounters.melt("patient_nbr", value_name="code")
     long["code"] = icd9_category(long["code"])
-    wide = from_long(long, public_schemas.DIABETES, person="patient_nbr", code="code").frame.astype(np.uint8)
+    wide = from_long(long, schema, person="patient_nbr", code="code").frame.astype(np.uint8)
     first, second = (wide.iloc[part].reset_index(drop=True) for part in split("diabetes130", len(wide)))
     return Records(first), Records(second)
 
@@ -227,4 +228,9 @@ PUBLIC_SETS: dict[str, PublicSet] = {
         _load_diabetes,
     ),
 }
+PUBLIC_SETS["diabetes130-counts"] = PublicSet(
+    public_schemas.DIABETES_COUNTS,
+    PUBLIC_SETS["diabetes130"].sources,
+    partial(_load_diabetes, schema=public_schemas.DIABETES_COUNTS),
+)
 """Every known set that is not inside scikit-learn."""

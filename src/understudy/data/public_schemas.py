@@ -11,6 +11,8 @@ V01-V91, E000-E030 and E800-E999.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from understudy.schema import (
     Binary,
     Categorical,
@@ -22,7 +24,7 @@ from understudy.schema import (
     UnknownCodes,
 )
 
-__all__ = ["ACS", "ADULT", "DIABETES", "FASHION", "MNIST", "THYROID", "USPS"]
+__all__ = ["ACS", "ADULT", "DIABETES", "DIABETES_COUNTS", "FASHION", "MNIST", "THYROID", "USPS"]
 
 _DIGITS = tuple("0123456789")
 
@@ -176,3 +178,5 @@ DIABETES = CodeSchema(
     ),
     unknown=UnknownCodes.DROP,
 )
+DIABETES_COUNTS = replace(DIABETES, max_count=15)
+"""The same codes with how often each was given, at most 15 times; a bound chosen with public rows in view."""

@@ -319,6 +319,7 @@ class PublicAdaptiveClip:
         groups: how many groups remain, besides that of separate biases.
         least: a floor for every bound, so that a parameter with vanishing public gradients stays trainable.
         separate_biases: whether the biases are a group of their own.
+        batch: how many public records are drawn for each estimate.
     """
 
     kind: ClassVar[str] = "public-adaptive"
@@ -327,11 +328,14 @@ class PublicAdaptiveClip:
     groups: int
     least: float = 1e-6
     separate_biases: bool = True
+    batch: int = 64
 
     def __post_init__(self) -> None:
         _check_bound(self.least, "the floor of the bounds")
         if self.groups < 1:
             raise PlanError(f"at least one group of parameters is needed, got {self.groups}.")
+        if self.batch < 1:
+            raise PlanError(f"bounds need at least one public record, got a batch of {self.batch}.")
 
     def adapted(self, public_norms: Mapping[str, float]) -> GroupedClip:
         """The rule of this step, from each parameter's mean gradient norm on the public batch."""

@@ -147,10 +147,14 @@ class PrivateStep:
                 raise PlanError(
                     "PublicAdaptiveClip takes its bounds from public records, and none were given."
                 )
-            every = torch.arange(len(public))
-            batch = draw_batch(critic, self.objective, public, every, fakes, self.noise, 1.0)
+            chosen = self._some(len(public), self.clipping.batch)
+            batch = draw_batch(critic, self.objective, public, chosen, fakes, self.noise, 1.0)
             return self.clipping.adapted(mean_norms(critic, self.objective, batch))
         return self.clipping
+
+    def _some(self, rows: int, most: int) -> Tensor:
+        """Indices of public records: all if they are few, else a draw with replacement."""
+        return torch.arange(rows) if rows <= most else self.noise.integers(rows, most)
 
     def _follow_quantile(self, total: ClippedSum) -> None:
         """Release the noisy shifted count and move the bound; part of the same Gaussian mechanism."""

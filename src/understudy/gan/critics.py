@@ -30,10 +30,10 @@ def build_critic(recipe: Recipe, schema: Schema) -> Critic:
     classes = len(schema.label_classes or ())
     match recipe.critic:
         case DenseCritic() as part:
-            conditioning: Conditioning = (
-                OneHotFeatures(classes, part.label_scale) if classes else Unconditional()
-            )
-            return Critic(_dense(part, math.prod(shape) + classes), conditioning)
+            width = math.prod(shape)
+            scale = 1.0 if part.label_weight is None else part.label_weight * math.sqrt(width)
+            conditioning: Conditioning = OneHotFeatures(classes, scale) if classes else Unconditional()
+            return Critic(_dense(part, width + classes), conditioning)
         case ConvCritic() as part:
             conditioning = OneHotChannels(classes) if classes else Unconditional()
             return Critic(_conv(part, image_shape(shape, recipe.name), classes), conditioning)

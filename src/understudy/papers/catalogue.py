@@ -33,7 +33,11 @@ QUICK = Scale(
     "quick",
     dense_steps=2_000,
     conv_steps=16,
+    long_steps=16,
+    warm_steps=16,
+    unlabelled=("usps",),
     drawn=4_000,
+    classified=4_000,
     judge_rows=6_000,
     points=2,
     task_steps=40,
@@ -41,8 +45,8 @@ QUICK = Scale(
 )
 """A look at everything in minutes: far fewer steps than the papers, with the noise that the budget then needs."""
 
-FULL = Scale("full", dense_steps=8_000, conv_steps=1_500)
-"""All data, an hour or so of training; the noise follows from the budget, as in quick runs."""
+FULL = Scale("full", dense_steps=4_000, conv_steps=150, long_steps=3_000, task_steps=300)
+"""All data, an hour of two cores for each paper; the noise follows from the budget, as in quick runs."""
 
 
 def reproduce(

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from understudy.encode import encode
 from understudy.errors import EvaluationError
-from understudy.evaluation import images, scores
+from understudy.evaluation import codes, images, scores
 from understudy.evaluation.intervals import Estimate, from_seeds, jackknife
 from understudy.evaluation.learners import prior_predictor
 from understudy.evaluation.utility import Labelled
@@ -25,6 +25,7 @@ from understudy.papers.study import (
     Score,
     SemiSupervised,
 )
+from understudy.schema import CodeSchema
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -168,11 +169,16 @@ class _Shown:
         )
 
     def _codes(self, name: str) -> Value:
-        from understudy.evaluation.codes import code_fidelity
-
-        present = [np.asarray(x > 0, dtype=np.uint8) for x in (self._x, self._material.test.x)]
-        found = {measure.name: measure for measure in code_fidelity(present[0], present[1])}
-        return _of_measure(found[name])
+        statistic, counted = CODE_MEASURES[name]
+        made, real = self._x, self._material.test.x
+        if counted:
+            schema = self._material.schema
+            assert isinstance(schema, CodeSchema)
+            made, real = (np.rint(x * schema.max_count) for x in (made, real))
+        else:
+            made, real = (np.asarray(x > 0, dtype=np.uint8) for x in (made, real))
+        found = jackknife(statistic, real, made, groups=5, low=-1.0, high=np.inf)
+        return Value(found.value, found.low, found.high, statistic(real, np.zeros_like(made[:2])))
 
 
 def _hard_micro(labels: Ints, probabilities: Floats) -> float:
@@ -180,6 +186,14 @@ def _hard_micro(labels: Ints, probabilities: Floats) -> float:
     hard = np.eye(probabilities.shape[1])[probabilities.argmax(axis=1)]
     return scores.micro_auroc(labels, hard)
 
+
+CODE_MEASURES: dict[str, tuple[Callable[[Floats, Floats], float], bool]] = {
+    "prevalence correlation": (codes.prevalence_correlation, False),
+    "prevalence error": (codes.prevalence_error, False),
+    "correlation of mean counts": (codes.prevalence_correlation, True),
+    "error of mean counts": (codes.prevalence_error, True),
+}
+"""Statistics of medGAN's evaluation, on whether codes occur or on how often. The floor is an empty record."""
 
 _METRICS: dict[Metric, Callable[[Ints, Floats], float]] = {
     Metric.MICRO: scores.micro_auroc,

@@ -103,7 +103,7 @@ def run_study(study: Study, out: Path, *, seeds: int = 1, told: Told | None = No
     folder = out / "runs"
     folder.mkdir(parents=True, exist_ok=True)
     tell = told or _silent
-    pairs = [(job, seed) for job in study.jobs for seed in range(seeds)]
+    pairs = [(job, seed) for job in study.jobs for seed in range(1 if job.once else seeds)]
     sets = _Sets(out / "judge")
     outcomes = []
     for number, (job, seed) in enumerate(pairs, 1):

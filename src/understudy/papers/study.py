@@ -106,7 +106,11 @@ class SemiSupervised:
 
 @dataclass(frozen=True)
 class CodeFidelity:
-    """One of the measures of `understudy.evaluation.codes`, by its name."""
+    """How well generated code vectors agree with real ones.
+
+    Args:
+        name: a key of `understudy.papers.measuring.CODE_MEASURES`.
+    """
 
     kind: ClassVar[str] = "codes"
     name: str = "prevalence correlation"
@@ -132,6 +136,7 @@ class Job:
         drawn: synthetic rows that are scored.
         delta: the budget's δ.
         keep_noise: with `steps`, keep the recipe's noise as well; the run then costs what it costs, up to `epsilon`.
+        once: run with the first seed only; for comparisons that would take too long with every seed.
     """
 
     name: str
@@ -145,6 +150,7 @@ class Job:
     drawn: int = 10_000
     delta: float = 1e-5
     keep_noise: bool = False
+    once: bool = False
 
     def fingerprint(self, seed: int) -> str:
         """Changes whenever anything that the result depends on changes."""
@@ -279,6 +285,10 @@ class Study:
             if isinstance(figure, LossFigure) and figure.job in private:
                 raise PlanError(f"study {self.paper!r}: {figure.job!r} has no losses to show, being private.")
 
+    def runs(self, seeds: int) -> int:
+        """How many trainings and scorings there are."""
+        return sum(1 if job.once else seeds for job in self.jobs)
+
 
 def _mentioned(study: Study) -> set[str]:
     found: set[str] = set()
@@ -304,11 +314,16 @@ class Scale:
         images: the image data set.
         unlabelled: the stand-ins for unlabelled image sets.
         table: the labelled table.
-        codes: the stand-in for medical codes.
+        codes: the stand-in for medical codes, as which occur; None for none.
+        code_counts: the same as how often each occurs.
         rows: training rows, None for all.
         dense_steps: critic steps of dense systems, None for as many as the budget allows.
-        conv_steps: critic steps of convolutional systems, None for as many as the budget allows.
+        table_steps: critic steps on the table, the same.
+        conv_steps: critic steps of convolutional systems in comparisons, None for as many as the budget allows.
+        long_steps: critic steps of the convolutional systems that carry a paper's main number, the same.
+        warm_steps: steps on public images before the private ones.
         drawn: synthetic rows that are scored.
+        classified: synthetic rows that classifiers are trained on.
         judge_rows: rows for the inception score's classifier, None for all.
         points: how many values of a sweep are run, None for all.
         task_steps: steps of the semi-supervised task.
@@ -321,14 +336,19 @@ class Scale:
     unlabelled: tuple[str, ...] = ("fashion-mnist", "usps")
     table: str = "thyroid"
     codes: str | None = "diabetes130"
+    code_counts: str | None = "diabetes130-counts"
     rows: int | None = None
     dense_steps: int | None = None
+    table_steps: int | None = 5_850
     conv_steps: int | None = None
+    long_steps: int | None = None
+    warm_steps: int = 1_200
     drawn: int = 60_000
+    classified: int = 10_000
     judge_rows: int | None = None
     points: int | None = None
     task_steps: int = 600
-    capacities: tuple[int, ...] = (16, 32, 96, 128)
+    capacities: tuple[int, ...] = (16, 32, 64)
     public: int = 1_000
 
     def some(self, values: tuple[T, ...]) -> tuple[T, ...]:

@@ -16,6 +16,7 @@ RECIPES: dict[str, Recipe] = {
     recipe.name: recipe
     for recipe in (
         papers.DP_CGAN,
+        papers.DP_CGAN_PRINTED,
         papers.DP_CGAN_BASIC,
         papers.DP_CGAN_TF2,
         papers.DP_CGAN_TF2_MICROBATCH,
@@ -26,6 +27,7 @@ RECIPES: dict[str, Recipe] = {
         papers.DP_GAN,
         papers.PPGAN,
         papers.PPGAN_SGD,
+        papers.DPGAN,
         papers.SMALL_IMAGES,
         own.UNDERSTUDY,
     )

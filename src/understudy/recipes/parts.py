@@ -103,18 +103,18 @@ class DenseCritic:
     Args:
         hidden: widths of the hidden layers.
         activation: between them.
-        label_scale: the value of the label's indicator among the inputs. The papers have 1, which is little beside a
-            record of norm √width.
+        label_weight: the length of the label among the inputs, as a part of √width, the length of a record whose
+            values are all ±1. None makes it 1 whatever the width, as in the papers.
     """
 
     kind: ClassVar[str] = "dense"
     hidden: tuple[int, ...] = (128,)
     activation: Activation = Activation.RELU
-    label_scale: float = 1.0
+    label_weight: float | None = None
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.label_scale) and self.label_scale > 0):
-            raise RecipeError(f"the label's scale must be positive and finite, got {self.label_scale}.")
+        if self.label_weight is not None and not 0 < self.label_weight < math.inf:
+            raise RecipeError(f"the label's weight must be positive and finite, got {self.label_weight}.")
 
 
 @dataclass(frozen=True)
