@@ -31,7 +31,7 @@ STUDIES: dict[str, Callable[[Scale], Study]] = {
 
 QUICK = Scale(
     "quick",
-    dense_steps=2_000,
+    dense_steps=1_200,
     conv_steps=16,
     long_steps=16,
     warm_steps=16,

@@ -176,7 +176,7 @@ class _Shown:
             assert isinstance(schema, CodeSchema)
             made, real = (np.rint(x * schema.max_count) for x in (made, real))
         else:
-            made, real = (np.asarray(x > 0, dtype=np.uint8) for x in (made, real))
+            made, real = ((x > 0).astype(np.float32) for x in (made, real))
         found = jackknife(statistic, real, made, groups=5, low=-1.0, high=np.inf)
         return Value(found.value, found.low, found.high, statistic(real, np.zeros_like(made[:2])))
 

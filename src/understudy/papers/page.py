@@ -38,12 +38,19 @@ _PAGE = """<!doctype html>
 <title>{{ study.title }}</title>
 <style>
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 76rem; margin: 2rem auto; padding: 0 1rem; color: #1b1b1f; }
+h1 { line-height: 1.2; }
+h2 { font-size: 1.05rem; margin: 2rem 0 .5rem; }
 .wide { overflow-x: auto; }
-table { border-collapse: collapse; margin: .5rem 0 1rem; }
-caption { text-align: left; font-weight: 600; padding: .4rem 0; }
+table { border-collapse: collapse; min-width: 68rem; }
 th, td { border-bottom: 1px solid #d5d5dd; padding: .25rem .6rem; text-align: left; vertical-align: top; }
-td.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
-img { max-width: 100%; }
+th { vertical-align: bottom; }
+.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+th.number { white-space: normal; }
+td:nth-child(-n + 2) { min-width: 9rem; }
+td:last-child { min-width: 14rem; }
+.figures { display: flex; flex-wrap: wrap; gap: 1rem; margin-top: 2rem; }
+figure { margin: 0; max-width: 36rem; }
+img { max-width: 100%; height: auto; }
 </style>
 </head>
 <body>
@@ -52,9 +59,11 @@ img { max-width: 100%; }
 paper's stated run costs when it is done right. Runs are seeded so that they can be repeated, on public data.</p>
 {% for note in study.notes %}<p>{{ note }}</p>
 {% endfor %}
-{% for table in tables %}<div class="wide"><table>
-<caption>{{ table.title }}</caption>
-<thead><tr>{% for heading in headings %}<th scope="col">{{ heading }}</th>{% endfor %}</tr></thead>
+{% for table in tables %}<h2>{{ table.title }}</h2>
+<div class="wide"><table>
+<thead><tr>{% for heading in headings %}<th scope="col"{% if 2 <= loop.index0 <= 9 %} class="number"{% endif %}>
+{{- heading -}}
+</th>{% endfor %}</tr></thead>
 <tbody>
 {% for row in table.rows %}<tr>{% for cell in cells(row) %}<td{% if 2 <= loop.index0 <= 9 %} class="number"{% endif %}>
 {{- cell -}}
@@ -62,9 +71,9 @@ paper's stated run costs when it is done right. Runs are seeded so that they can
 {% endfor %}</tbody></table></div>
 {% if table.remark %}<p>{{ table.remark }}</p>{% endif %}
 {% endfor %}
-{% for figure, picture in figures %}<figure><img alt="{{ figure.title }}" src="data:image/png;base64,{{ picture }}">
-<figcaption>{{ figure.title }}</figcaption></figure>
-{% endfor %}
+<div class="figures">
+{% for figure, picture in figures %}<figure><img alt="{{ figure.title }}" src="data:image/png;base64,{{ picture }}"></figure>
+{% endfor %}</div>
 </body>
 </html>
 """

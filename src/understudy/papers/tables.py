@@ -115,7 +115,12 @@ def cells(row: Row) -> tuple[str, ...]:
 
 
 def _text(value: float | None) -> str:
-    return "–" if value is None else f"{value:.4g}"
+    """Four decimals below one, separated thousands for counts, four digits otherwise."""
+    if value is None:
+        return "–"
+    if 1e-3 <= abs(value) < 1:
+        return f"{value:.4f}"
+    return f"{value:,.0f}" if 1e4 <= abs(value) < 1e9 else f"{value:.4g}"
 
 
 def over_seeds(values: Sequence[Value]) -> Value:
