@@ -72,7 +72,8 @@ paper's stated run costs when it is done right. Runs are seeded so that they can
 {% if table.remark %}<p>{{ table.remark }}</p>{% endif %}
 {% endfor %}
 <div class="figures">
-{% for figure, picture in figures %}<figure><img alt="{{ figure.title }}" src="data:image/png;base64,{{ picture }}"></figure>
+{% for figure, picture in figures %}<figure>
+<img alt="{{ figure.title }}" src="data:image/png;base64,{{ picture }}"></figure>
 {% endfor %}</div>
 </body>
 </html>
