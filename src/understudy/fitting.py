@@ -318,8 +318,8 @@ class _CriticRun(_Run):
 
     def _begin(self, rows: Rows, public: Rows | None, told: Callable[[Progress], None] | None) -> None:
         recipe = self._plan.recipe
-        weights = label_weights(self._plan, self._schema, rows, self._noise)
         count = row_count(self._plan, len(rows), self._noise)
+        weights = label_weights(self._plan, self._schema, rows, self._noise)
         divisor = self._plan.training.sampling_rate * count
         self._published = _Published(weights, divisor if self._plan.rows is not None else max(1.0, divisor))
         self._trainer = Trainer(recipe, self._schema, weights, self._seed)
@@ -376,9 +376,9 @@ class _StatisticRun(_Run):
     def _begin(self, rows: Rows, public: Rows | None, told: Callable[[Progress], None] | None) -> None:
         del public, told  # nothing here learns from public rows
         plan, schema, noise = self._plan, self._schema, self._noise
+        count = row_count(plan, len(rows), noise)
         weights = label_weights(plan, schema, rows, noise)
         assert weights is not None
-        count = row_count(plan, len(rows), noise)
         self._published = _Published(weights, count)
         means = mean_embedding(plan, schema, rows, weights, count, noise)
         teacher = trained_teacher(plan, schema, rows, count, noise)

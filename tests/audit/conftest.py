@@ -35,6 +35,9 @@ class SimulatedSubject:
     def blocks(self, released):
         return released["weight"].T
 
+    def shared(self, released):
+        return released["bias"]
+
 
 @pytest.fixture
 def simulated():

@@ -46,7 +46,7 @@ def script(tmp_path):
 def test_foreign_step_gets_its_verdict_and_exit_code(script, function, code, verdict):
     """A correct foreign step passes with code 0; one with half the noise fails with code 3."""
     result = CliRunner().invoke(
-        app, ["foreign", f"{script}:{function}", *OPTIONS, "--canaries", "100", "--json"]
+        app, ["foreign", f"{script}:{function}", *OPTIONS, "--canaries", "100", "--steps", "80", "--json"]
     )
     assert result.exit_code == code, result.output
     assert json.loads(result.stdout)["verdict"]["outcome"] == verdict

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
 from understudy.audit.canaries import CriticSubject, wide_mlp
-from understudy.audit.configuration import audit_plan
 from understudy.audit.production import _Watched, engine_claim, engine_sampler, engine_step
 from understudy.audit.step import Thoroughness, audit
 from understudy.audit.verdict import Outcome
@@ -27,12 +27,11 @@ from understudy.engine.clipping import (
     WeightsBiasesClip,
 )
 from understudy.engine.objectives import Hinge, Minimax, WassersteinPenalty
-from understudy.errors import PlanError
-from understudy.planning import plan
 from understudy.privacy.mechanisms import SubsampledGaussian
 
 MECHANISM = SubsampledGaussian(0.1, 1.15, 200)
-QUICK = Thoroughness(rounds=120, opposed_rounds=120, training_rounds=4, sampler_rounds=200)
+QUICK = Thoroughness(rounds=80, opposed_rounds=20, training_rounds=2, empty_rounds=4, sampler_rounds=200)
+TINY = replace(QUICK, rounds=40, resolution=0.4)
 NAMES = [f"body.{layer}.{kind}" for layer in (0, 2, 4) for kind in ("weight", "bias")]
 RULES = [
     GlobalClip(1.0),
@@ -44,6 +43,7 @@ RULES = [
     PublicAdaptiveClip(2),
     QuantileAdaptiveClip(0.5, 1.0, 0.2, 5.0),
 ]
+OBJECTIVES = [Minimax(), Hinge(), WassersteinPenalty()]
 PER_TENSOR = GroupedClip((1.0,) * 6, tuple((name,) for name in NAMES))
 
 
@@ -78,17 +78,24 @@ def failing(result):
 
 def test_correct_step_passes_and_the_bound_is_near_the_claim():
     """At a claimed ε of 7.8 the audit proves at least 6.5 of the production step, and its sampler is Poisson."""
-    result = attack(sampler=engine_sampler(MECHANISM, SeededNoise(9)))
+    result = attack(sampler=engine_sampler(MECHANISM, SeededNoise(9)), how=replace(QUICK, rounds=120))
     assert result.verdict.outcome is Outcome.PASS, result.verdict
     assert 6.5 < result.lower_bound < result.claimed_epsilon
 
 
+@pytest.mark.parametrize("rule", RULES, ids=lambda r: r.kind)
+def test_correct_step_passes_under_every_rule_once(rule):
+    """One small audit of each clipping rule passes."""
+    verdict = attack(rule, OBJECTIVES[RULES.index(rule) % 3], seed=RULES.index(rule), how=TINY).verdict
+    assert verdict.outcome is Outcome.PASS, verdict
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("objective", [Minimax(), Hinge(), WassersteinPenalty()], ids=lambda o: o.kind)
+@pytest.mark.parametrize("objective", OBJECTIVES, ids=lambda o: o.kind)
 @pytest.mark.parametrize("rule", RULES, ids=lambda r: r.kind)
 def test_correct_step_passes_under_every_rule(rule, objective):
-    """Five seeded audits of each rule and loss: 120 in all, and every one passes."""
-    outcomes = [attack(rule, objective, seed=seed).verdict for seed in range(5)]
+    """Three seeded audits of each rule and loss: 72 in all, and every one passes."""
+    outcomes = [attack(rule, objective, seed=seed).verdict for seed in range(3)]
     assert [verdict for verdict in outcomes if verdict.outcome is not Outcome.PASS] == []
 
 
@@ -165,7 +172,7 @@ def test_clipped_average_is_caught(monkeypatch):
         return ClippedSum(scaled, 1.0, 0.0)
 
     monkeypatch.setattr(engine_mechanism, "clipped_sum", average)
-    assert "opposed" in failing(attack(how=Thoroughness(training_rounds=4)))
+    assert "opposed" in failing(attack(how=replace(TINY, opposed_rounds=300), canaries=100))
 
 
 def test_divisor_of_the_realised_batch_is_caught(monkeypatch):
@@ -205,13 +212,3 @@ def test_shuffled_batches_are_caught(monkeypatch):
             return sampler(rows)
 
     assert {"batch-size", "consecutive-batches"} <= failing(attack(sampler=drawing))
-
-
-def test_a_plan_is_audited_with_its_own_rule_and_noise():
-    """The audit of a plan claims the plan's ε and passes; a baseline without privacy is refused."""
-    chosen = plan(epsilon=8.0, rows=60_000, recipe="dp-cgan")
-    result = audit_plan(chosen, canaries=300, thoroughness=QUICK, seed=0)
-    assert result.verdict.outcome is Outcome.PASS, result.verdict
-    assert result.claimed_epsilon == pytest.approx(8.0, rel=0.02)
-    with pytest.raises(PlanError):
-        audit_plan(plan(epsilon=None, rows=60_000, recipe="dp-cgan"))

@@ -147,3 +147,7 @@ class CriticSubject:
         return np.concatenate(
             [c[:, i : i + self.canaries] for c in columns for i in range(0, self._places, self.canaries)]
         ).T
+
+    def shared(self, released: Mapping[str, Floats]) -> Floats:
+        """Every bias."""
+        return np.concatenate([np.zeros(0), *(g for g in released.values() if g.ndim == 1)])

@@ -1,87 +1,162 @@
-"""Audit of a configuration: the recipe's loss and clipping rule, and the plan's mechanism, in the production step."""
+"""Audit of a plan: its own critic, loss, rule and noise in the production step, and everything that it publishes."""
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import torch
 
-from understudy.audit.canaries import CriticSubject, widen
-from understudy.audit.production import engine_claim, engine_sampler, engine_step
-from understudy.audit.step import Thoroughness, audit
+from understudy.audit.production import ProductionSubject, engine_claim, engine_sampler
+from understudy.audit.rehearsal import observed_charges, rehearsal_readings, rehearse_with_canaries
+from understudy.audit.step import FAMILY, Thoroughness, audit
+from understudy.audit.verdict import Audit, Outcome, Reading, judge
+from understudy.audit.wide import WideCritic
+from understudy.encode import encoded_shape
 from understudy.engine import SecureNoise, SeededNoise
 from understudy.errors import PlanError
-from understudy.gan.generators import activation_module
+from understudy.gan.critics import build_critic
+from understudy.planning import TRAINING, without_label
+from understudy.privacy.accounting import spent
 from understudy.recipes.parts import DenseCritic
+from understudy.schema import ImageSchema
 
 if TYPE_CHECKING:
-    from understudy.audit.verdict import Audit
+    from collections.abc import Callable
+
+    from understudy.audit.rehearsal import Rehearsed
     from understudy.engine import Noise
     from understudy.planning import Plan
+    from understudy.privacy.mechanisms import Charge
     from understudy.recipes import Recipe
+    from understudy.schema import Schema
 
-__all__ = ["audit_plan"]
+__all__ = ["OF_A_PLAN", "audit_plan", "places_for"]
 
-_FEATURES = 32
+_STAND_IN = ImageSchema(28, 28, 1, classes=tuple("0123456789"))
+"""What a record looks like in plans that were made without a schema."""
+
+OF_A_PLAN = Thoroughness(rounds=160, opposed_rounds=300, training_rounds=100)
+"""How much of a plan's step is observed by default."""
 
 
 def audit_plan(
     plan: Plan,
     *,
-    canaries: int = 400,
-    features: int = _FEATURES,
+    canaries: int | None = None,
     thoroughness: Thoroughness | None = None,
     seed: int | None = None,
 ) -> Audit:
-    """Audit the private step of a plan on stand-in records; no private record is read.
+    """Audit the private step of a plan, and what it publishes beside it, on stand-in records; no private one is read.
 
-    The recipe's objective, clipping rule and σ run in the engine's own step. A dense critic has the recipe's layers;
-    a convolutional one is replaced by a dense stand-in, and the result's name says so.
+    The recipe's critic runs with its layers, labels, objective, clipping rule and σ in the engine's own step, and the
+    start and two steps of the whole run are rehearsed. A recipe without a critic is rehearsed only.
 
     Args:
         plan: what is to be trained; it must be private.
-        canaries: how many canaries are used.
-        features: how many ordinary inputs a stand-in record has.
+        canaries: how many canaries are used; by default as many as suit the critic's size.
         thoroughness: how much is observed.
         seed: of noise and coins, for repeatable audits; None takes the noise that training takes.
 
     Raises:
         PlanError: the plan is a baseline without privacy.
     """
-    if plan.budget is None:
+    if plan.budget is None or plan.spent is None:
         raise PlanError(
             "a baseline without privacy claims nothing that could be audited: plan with an epsilon."
         )
-    recipe, mechanism = plan.recipe, plan.training
-    one: Noise = SecureNoise() if seed is None else SeededNoise(seed)
-    other: Noise = SecureNoise() if seed is None else SeededNoise(seed + 1)
-    subject = CriticSubject(
-        _name(recipe),
-        engine_step(mechanism, recipe.clipping, recipe.objective, one, divisor=float(recipe.batch)),
-        widen(_critic(recipe, features), canaries),
-        canaries,
-        sensitivity=1.0,
-        sampler=engine_sampler(mechanism, other),
+    how = thoroughness or OF_A_PLAN
+    sources = _sources(seed)
+    schema = _schema_of(plan)
+    seen = rehearse_with_canaries(plan, schema, sources, seed=seed or 0)
+    alpha = (1 - how.confidence) / FAMILY
+    published = rehearsal_readings(seen, alpha)
+    if plan.recipe.embedding is None:
+        subject = _subject(plan, schema, canaries or places_for(plan.recipe), sources)
+        claim = engine_claim(plan.training, plan.recipe.clipping, plan.budget.delta)
+        stepped = audit(subject, claim, how, seed=seed or 0)
+        places, rounds, found = stepped.canaries, stepped.rounds, [*stepped.readings, *published]
+    else:
+        places, rounds, found = len(seen.draws) - 1, sum(map(len, seen.draws)), published
+    if published[0].outcome is Outcome.PASS:
+        found.append(_composition(plan, seen, found, alpha))
+    return Audit(
+        subject=plan.recipe.name,
+        claimed_epsilon=plan.spent.epsilon,
+        delta=plan.budget.delta,
+        confidence=how.confidence,
+        canaries=places,
+        rounds=rounds,
+        readings=tuple(found),
+        verdict=judge(found),
     )
-    claim = engine_claim(mechanism, recipe.clipping, plan.budget.delta)
-    return audit(subject, claim, thoroughness, seed=seed or 0)
 
 
-def _name(recipe: Recipe) -> str:
-    stand_in = (
-        "" if isinstance(recipe.critic, DenseCritic) else " (dense stand-in for its convolutional critic)"
-    )
-    return recipe.name + stand_in
+def _sources(seed: int | None) -> Callable[[], Noise]:
+    """Makes sources of noise: secure ones, or seeded ones that all differ."""
+    made = 0
+
+    def make() -> Noise:
+        nonlocal made
+        made += 1
+        return SecureNoise() if seed is None else SeededNoise(1000 * seed + made)
+
+    return make
 
 
-def _critic(recipe: Recipe, features: int) -> torch.nn.Sequential:
-    hidden = recipe.critic.hidden if isinstance(recipe.critic, DenseCritic) else (32, 32)
-    layers: list[torch.nn.Module] = []
-    width = features
+def _schema_of(plan: Plan) -> Schema:
+    schema: Schema = plan.schema or _STAND_IN
+    return schema if plan.recipe.conditional else without_label(schema)
+
+
+def places_for(recipe: Recipe) -> int:
+    """As many canaries as make the critic not much slower than it is."""
+    small = isinstance(recipe.critic, DenseCritic) and sum(recipe.critic.hidden) <= 512
+    return 240 if small else 96
+
+
+def _subject(plan: Plan, schema: Schema, canaries: int, sources: Callable[[], Noise]) -> ProductionSubject:
+    recipe = plan.recipe
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        for units in hidden:
-            layers += [torch.nn.Linear(width, units), activation_module(recipe.critic.activation)]
-            width = units
-        layers.append(torch.nn.Linear(width, 1))
-    return torch.nn.Sequential(*layers)
+        critic = build_critic(recipe, schema)
+    return ProductionSubject(
+        recipe.name,
+        WideCritic(critic, encoded_shape(schema), canaries),
+        plan.training,
+        recipe.clipping,
+        recipe.objective,
+        sources(),
+        divisor=float(recipe.batch),
+        sampler=engine_sampler(plan.training, sources()),
+    )
+
+
+def _composition(plan: Plan, seen: Rehearsed, found: list[Reading], alpha: float) -> Reading:
+    """The lower bound on ε of everything together, for the canary that shows most."""
+    assert plan.budget is not None
+    assert plan.spent is not None
+    training = [
+        replace(charge, mechanism=replace(plan.training, noise_multiplier=_observed_multiplier(found)))
+        for charge in plan.charges
+        if charge.purpose == TRAINING
+    ]
+    bound = 0.0
+    for charges in set(observed_charges(seen, alpha)):
+        total: tuple[Charge, ...] = (*charges, *training)
+        bound = max(bound, spent(total, plan.budget.delta, plan.budget.adjacency).epsilon)
+    claimed = plan.spent.epsilon
+    says = f"all charges together: ε ≥ {bound:.4g}, claimed {claimed:.4g}."
+    outcome = Outcome.FAIL if bound > claimed * (1 + 1e-3) else Outcome.PASS
+    return Reading("composition", outcome, bound, bound, math.inf, claimed, says, bound)
+
+
+def _observed_multiplier(found: list[Reading]) -> float:
+    """The largest noise multiplier of a step that the readings allow."""
+    by_name = {reading.name: reading for reading in found}
+    if "multiplier" not in by_name:
+        return 1e4
+    opposed = by_name["opposed"]
+    turned = by_name["multiplier"].claimed / max(opposed.low, 1e-4)
+    return min(by_name["multiplier"].high, turned, 1e4)

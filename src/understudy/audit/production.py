@@ -9,10 +9,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 from torch import nn
 
 from understudy.audit.claims import Claim
+from understudy.audit.step import LOUD
 from understudy.engine import Critic, PrivateStep, Rows
 from understudy.engine.clipping import GlobalClip, QuantileAdaptiveClip
 from understudy.engine.objectives import Minimax
@@ -20,17 +22,18 @@ from understudy.engine.objectives import Minimax
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    import numpy as np
     from numpy.typing import NDArray
     from torch import Tensor
 
     from understudy.audit.canaries import Step
+    from understudy.audit.readings import Floats
+    from understudy.audit.wide import WideCritic
     from understudy.engine import ClippedSum, Noise
     from understudy.engine.clipping import Clipping
     from understudy.engine.objectives import Objective
     from understudy.privacy.mechanisms import SubsampledGaussian
 
-__all__ = ["engine_claim", "engine_sampler", "engine_step"]
+__all__ = ["ProductionSubject", "engine_claim", "engine_sampler", "engine_step"]
 
 
 class _Watched(PrivateStep):
@@ -62,19 +65,77 @@ def engine_step(
         divisor: the public divisor.
         make: builds the step; tests pass a class with a planted error.
     """
+    release = _on_chosen_records(mechanism, clipping, objective, noise, divisor, make)
+
+    def step(critic: nn.Module, real: Tensor, fake: Tensor) -> Mapping[str, Tensor]:
+        body = critic if isinstance(critic, nn.Sequential) else nn.Sequential(critic)
+        return release(Critic(body), Rows(real), Rows(fake))
+
+    return step
+
+
+def _on_chosen_records(
+    mechanism: SubsampledGaussian,
+    clipping: Clipping,
+    objective: Objective,
+    noise: Noise,
+    divisor: float,
+    make: Callable[..., _Watched],
+) -> Callable[[Critic, Rows, Rows], dict[str, Tensor]]:
     always = replace(mechanism, sampling_rate=1.0, steps=2**62, batch_cap=None, rows=None)
     step = make(always, clipping, objective, noise, divisor)
 
-    def release(critic: nn.Module, real: Tensor, fake: Tensor) -> Mapping[str, Tensor]:
-        whole = critic if isinstance(critic, Critic) else Critic(_sequential(critic))
-        gradients = step.step(whole, Rows(real), Rows(fake), Rows(fake))
+    def release(critic: Critic, real: Rows, fake: Rows) -> dict[str, Tensor]:
+        gradients = step.step(critic, real, fake, fake)
         return {name: gradient.double() / step.unit for name, gradient in gradients.items()}
 
     return release
 
 
-def _sequential(critic: nn.Module) -> nn.Sequential:
-    return critic if isinstance(critic, nn.Sequential) else nn.Sequential(critic)
+class ProductionSubject:
+    """The critic of a recipe in the production step, as a subject of `audit`.
+
+    Args:
+        name: how the result calls it.
+        wide: the recipe's critic with places for canaries.
+        mechanism: what is claimed.
+        clipping: the recipe's rule; a rule that needs public records takes the fakes for them.
+        objective: the recipe's loss.
+        noise: the source of noise.
+        divisor: the public divisor.
+        sampler: draws one batch of row numbers.
+        fakes: how many fake rows each step is handed; the same ones each time.
+        make: builds the step; tests pass a class with a planted error.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        wide: WideCritic,
+        mechanism: SubsampledGaussian,
+        clipping: Clipping,
+        objective: Objective,
+        noise: Noise,
+        *,
+        divisor: float,
+        sampler: Callable[[int], NDArray[np.int64]] | None = None,
+        fakes: int = 16,
+        make: Callable[..., _Watched] = _Watched,
+    ) -> None:
+        self.name, self.canaries, self.sampler = name, wide.canaries, sampler
+        self.blocks, self.shared = wide.own, wide.shared
+        self._wide = wide
+        self._release = _on_chosen_records(mechanism, clipping, objective, noise, divisor, make)
+        nobody = wide.records(np.zeros((fakes, wide.canaries)))
+        spread = torch.rand(fakes, *[1] * (nobody.dim() - 1), generator=torch.Generator().manual_seed(1))
+        self._fakes = Rows(nobody * spread, wide.labels(fakes))
+        wide.aim(objective, LOUD)
+
+    def release(self, codes: Floats) -> dict[str, Floats]:
+        """One noisy gradient of records that share their features and carry these codes."""
+        real = Rows(self._wide.records(codes), self._wide.labels(len(codes)))
+        released = self._release(self._wide.critic, real, self._fakes)
+        return {name: g.detach().numpy() for name, g in released.items()}
 
 
 def engine_claim(mechanism: SubsampledGaussian, clipping: Clipping, delta: float) -> Claim:

@@ -39,6 +39,7 @@ __all__ = [
     "attack_direction",
     "divisor",
     "every_tensor",
+    "every_tensor_of",
     "independence",
     "multiplier",
     "normality",
@@ -200,11 +201,14 @@ def applied_multiplier(projections: Projections, alpha: float) -> Applied:
     return Applied(value, low, high, shift, deviation)
 
 
-def multiplier(projections: Projections, claim: Claim, alpha: float, resolution: float) -> Reading:
+def multiplier(
+    projections: Projections, claim: Claim, alpha: float, resolution: float, *, seen_elsewhere: bool = False
+) -> Reading:
     """The noise multiplier really applied, and the lower bound on ε that follows.
 
     Fails when even the largest multiplier that the observations allow is below the claim; passes only when even
-    the smallest one is within `resolution` of the claim; otherwise says how many canaries would decide.
+    the smallest one is within `resolution` of the claim, and a record was seen to move the release at all (here,
+    or elsewhere: in a microbatch many canaries drown each other); otherwise says how many canaries would decide.
     """
     sigma = claim.mechanism.noise_multiplier
     seen = applied_multiplier(projections, alpha)
@@ -212,7 +216,7 @@ def multiplier(projections: Projections, claim: Claim, alpha: float, resolution:
     needed = None
     if seen.high < sigma:
         outcome = Outcome.FAIL
-    elif seen.high < _HUGE and seen.low >= (1 - resolution) * sigma:
+    elif (seen.high < _HUGE or seen_elsewhere) and seen.low >= (1 - resolution) * sigma:
         outcome = Outcome.PASS
     else:
         outcome = Outcome.INCONCLUSIVE
@@ -261,7 +265,7 @@ def opposed(values: Floats, present: Bools, claim: Claim, alpha: float) -> Readi
     error = math.sqrt(inside.var(ddof=1) / inside.size + outside.var(ddof=1) / outside.size)
     reach = float(stats.t.ppf(1 - alpha, min(inside.size, outside.size) - 1)) * error
     sigma = claim.mechanism.noise_multiplier
-    bound = claim.epsilon_with(sigma / (shift - reach)) if shift - reach > 1 else None
+    bound = claim.epsilon_with(sigma / (shift - reach)) if shift > reach else None
     says = f"a record against the crowd moves the release by {shift:.3f} (at least {shift - reach:.3f}); allowed: 1."
     return Reading(
         "opposed", _fails(shift - reach > 1), shift, shift - reach, shift + reach, 1.0, says, bound
@@ -327,15 +331,21 @@ def divisor(projections: Projections, alpha: float) -> Reading:
 
 def every_tensor(spreads: Mapping[str, Spread], claim: Claim, alpha: float, name: str = "tensors") -> Reading:
     """Whether every tensor of the gradient carries at least the claimed noise; the worst one speaks."""
-    sigma = claim.mechanism.noise_multiplier
+    return every_tensor_of("tensor", spreads, claim.mechanism.noise_multiplier, alpha, name)
+
+
+def every_tensor_of(
+    what: str, spreads: Mapping[str, Spread], sigma: float, alpha: float, name: str
+) -> Reading:
+    """The same for anything that has a name and should carry noise of deviation `sigma`."""
     tail = alpha / len(spreads)
     worst, worst_p, missing = "", 2.0, 1.0
-    for tensor, spread in spreads.items():
+    for one, spread in spreads.items():
         p = float(stats.chi2.cdf(spread.squares / sigma**2, spread.count))
         if p < worst_p:
-            worst, worst_p = tensor, p
+            worst, worst_p = one, p
             missing = math.sqrt(spread.squares / spread.count) / sigma
-    says = f"tensor {worst!r} carries {missing:.4g} of the claimed noise (p = {worst_p:.2g})."
+    says = f"{what} {worst!r} carries {missing:.4g} of the claimed noise (p = {worst_p:.2g})."
     return Reading(name, _fails(worst_p < tail), missing, 0.0, missing, 1.0, says)
 
 

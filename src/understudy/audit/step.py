@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from understudy.audit.claims import Claim
     from understudy.audit.readings import Floats
 
-__all__ = ["Subject", "Thoroughness", "audit"]
+__all__ = ["FAMILY", "Subject", "Thoroughness", "audit"]
 
 LOUD = 1e8
 """The code of a canary: its gradient is about this many times that of an ordinary record."""
@@ -36,8 +36,8 @@ LOUD = 1e8
 CROWD = 1e6
 """The code of the crowd that an opposing record must turn around: loud, but far below a canary."""
 
-_FAMILY = 12
-"""Nine gradient readings, two formal ones, and the sampler's, which share one part."""
+FAMILY = 13
+"""Nine gradient readings, two formal ones, the sampler's and the rehearsal's, which share one part each."""
 
 
 class Subject(Protocol):
@@ -66,6 +66,10 @@ class Subject(Protocol):
 
     def blocks(self, released: Mapping[str, Floats]) -> Floats:
         """Canaries × coordinates: the parts of a released gradient that belong to each canary."""
+        ...
+
+    def shared(self, released: Mapping[str, Floats]) -> Floats:
+        """The coordinates of a released gradient that all records have in common (biases)."""
         ...
 
 
@@ -132,17 +136,18 @@ def audit(
 
 def _observe(subject: Subject, claim: Claim, how: Thoroughness, rng: np.random.Generator) -> list[Reading]:
     """Every reading; the audit's probability of a false alarm is shared among them."""
-    alpha = (1 - how.confidence) / _FAMILY
+    alpha = (1 - how.confidence) / FAMILY
     mixed, spreads, direction = _mixed(subject, how.rounds, rng)
+    opposed = _opposed(subject, claim, direction, how.opposed_rounds, alpha, rng)
     found: list[Reading] = [
-        readings.multiplier(mixed, claim, alpha, how.resolution),
+        readings.multiplier(mixed, claim, alpha, how.resolution, seen_elsewhere=opposed.low > 0),
         readings.variance(mixed, claim, alpha),
         readings.every_tensor(spreads, claim, alpha),
         readings.normality(mixed, alpha),
         readings.independence(mixed, alpha),
         readings.reuse(mixed, alpha),
         readings.divisor(mixed, alpha),
-        _opposed(subject, claim, direction, how.opposed_rounds, alpha, rng),
+        opposed,
         _empty(subject, claim, how.empty_rounds, alpha),
     ]
     trained = min(how.training_rounds, claim.mechanism.steps)
@@ -165,7 +170,7 @@ class _Checked:
 
     def __init__(self, subject: Subject) -> None:
         self.name, self.canaries, self.sampler = subject.name, subject.canaries, subject.sampler
-        self.blocks = subject.blocks
+        self.blocks, self.shared = subject.blocks, subject.shared
         self._release = subject.release
 
     def release(self, codes: Floats) -> Mapping[str, Floats]:
@@ -198,7 +203,7 @@ def _mixed(
         noise.add(*twins)
         for twin in twins:
             blocks.append(subject.blocks(twin))
-            shared.append(np.concatenate([np.zeros(0), *(t for t in twin.values() if t.ndim == 1)]))
+            shared.append(subject.shared(twin))
             included.append(coins)
             sizes.append(len(codes))
     all_blocks, all_included = np.stack(blocks), np.stack(included)

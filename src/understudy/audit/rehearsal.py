@@ -1,0 +1,262 @@
+"""Audit of a whole run: what it publishes at the start, and what its checkpoints reveal after each step.
+
+The real code of `fit` runs on stand-in records, once without and a few times with one canary record more, and the
+auditor listens at the only door through which anything private may leave (`wiretap`). History is forced, so at every
+release the two runs have seen the same past, and the difference of what they are about to release is exactly what one
+record changes: no statistics are needed for it. Three things follow:
+
+* `draws`: as many releases are made as the plan charges;
+* one reading per charge: the noise divided by what one record changed, against the charged multiplier;
+* `interference`: with equal histories the checkpoints must be equal bit by bit. A run that uses an exact count, an
+  un-noised gradient or noise of its own beside the door reveals the canary there.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from scipy import stats
+
+from understudy.audit.readings import Spread, every_tensor_of
+from understudy.audit.verdict import Outcome, Reading
+from understudy.audit.wiretap import Draw, Wiretap
+from understudy.encode import decode, encode, encoded_shape
+from understudy.engine.sampling import Rows
+from understudy.fitting import rehearse
+from understudy.privacy.mechanisms import Charge, GaussianRelease, SubsampledGaussian
+from understudy.recipes.parts import NoWarmStart
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from torch import Tensor
+
+    from understudy.engine.noise import Noise
+    from understudy.planning import Plan
+    from understudy.schema import Schema
+
+__all__ = ["Rehearsed", "observed_charges", "rehearsal_readings", "rehearse_with_canaries"]
+
+_ROWS = 24
+_CANARIES = 4
+_STEPS = 2
+
+
+@dataclass(frozen=True, eq=False)
+class Rehearsed:
+    """One rehearsal without a canary and several with one, all with the history of the first.
+
+    Args:
+        plan: what was rehearsed.
+        draws: the releases of each rehearsal, the one without a canary first.
+        leaked: names of what differed between checkpoints although the histories were equal.
+    """
+
+    plan: Plan
+    draws: tuple[tuple[Draw, ...], ...]
+    leaked: tuple[str, ...]
+
+
+def rehearse_with_canaries(
+    plan: Plan, schema: Schema, noise: Callable[[], Noise], *, seed: int = 0
+) -> Rehearsed:
+    """Run the plan's own code on stand-in records, without and with a canary.
+
+    Every record is in every batch, training takes two steps, and a warm start on public records is left out; all else
+    is as planned.
+
+    Args:
+        plan: what is to be trained.
+        schema: what a record looks like.
+        noise: makes a source of noise.
+        seed: of the stand-in records and of the networks.
+    """
+    shortened = _shortened(plan, schema)
+    rows = stand_in_rows(schema, _ROWS, seed)
+    first = Wiretap(noise())
+    expected = _states(shortened, rows, first, seed)
+    taps, leaked = [first], set[str]()
+    for canary in range(_CANARIES):
+        tap = Wiretap(noise(), first.draws)
+        found = _states(shortened, _with(rows, _canary(schema, canary, seed)), tap, seed)
+        leaked |= {
+            name for one, other in zip(expected, found, strict=True) for name in _differing(one, other)
+        }
+        taps.append(tap)
+    return Rehearsed(shortened, tuple(tuple(tap.draws) for tap in taps), tuple(sorted(leaked)))
+
+
+def _shortened(plan: Plan, schema: Schema) -> Plan:
+    """The same charges on a few rows: every record in every batch, two steps, no warm start."""
+    steps = 0 if plan.recipe.embedding is not None else _STEPS
+    charges = tuple(
+        Charge(c.purpose, replace(c.mechanism, sampling_rate=1.0, steps=steps, batch_cap=None, rows=None))
+        if isinstance(c.mechanism, SubsampledGaussian)
+        else c
+        for c in plan.charges
+    )
+    recipe = replace(plan.recipe, warm_start=NoWarmStart())
+    rows = None if plan.rows is None else _ROWS
+    return replace(plan, schema=schema, recipe=recipe, rows=rows, charges=charges)
+
+
+def _states(plan: Plan, rows: Rows, tap: Wiretap, seed: int) -> list[dict[str, Tensor]]:
+    steps = sum(c.mechanism.steps for c in plan.charges if isinstance(c.mechanism, SubsampledGaussian))
+    public = stand_in_rows(plan.schema, 4, seed + 1) if plan.schema is not None else None
+    return list(rehearse(plan, rows, public, noise=tap, steps=steps, seed=seed))
+
+
+def _differing(one: dict[str, Tensor], other: dict[str, Tensor]) -> set[str]:
+    names = {name for name in one if name in other and not torch.equal(one[name], other[name])}
+    return names | (one.keys() ^ other.keys())
+
+
+# ------------------------------------------------------------------------------ stand-in records
+
+
+def stand_in_rows(schema: Schema, rows: int, seed: int) -> Rows:
+    """Valid encoded records drawn at random from the schema alone."""
+    source = np.random.default_rng(seed)
+    return _valid(source.uniform(-1, 1, (rows, *encoded_shape(schema))), source, schema)
+
+
+def _canary(schema: Schema, number: int, seed: int) -> Rows:
+    """An extreme record: every value at one of its ends, in coarse or fine patterns."""
+    source = np.random.default_rng((seed, number))
+    ends = np.sign(source.uniform(-1, 1, (1, *encoded_shape(schema))))
+    if number % 2 and ends.ndim == 4:
+        ends = np.repeat(np.repeat(ends[:, :, ::2, ::2], 2, axis=2), 2, axis=3)
+        ends = ends[:, :, : encoded_shape(schema)[1], : encoded_shape(schema)[2]]
+    return _valid(ends, source, schema)
+
+
+def _valid(x: np.ndarray, source: np.random.Generator, schema: Schema) -> Rows:
+    classes = schema.label_classes
+    labels = None if classes is None else source.integers(0, len(classes), len(x))
+    encoded = encode(decode(x.astype(np.float32), labels, schema), schema)
+    own = None if encoded.labels is None else torch.from_numpy(encoded.labels)
+    return Rows(torch.from_numpy(encoded.x), own)
+
+
+def _with(rows: Rows, more: Rows) -> Rows:
+    x = torch.cat([torch.as_tensor(rows.x), torch.as_tensor(more.x)])
+    if rows.labels is None or more.labels is None:
+        return Rows(x)
+    return Rows(x, torch.cat([torch.as_tensor(rows.labels), torch.as_tensor(more.labels)]))
+
+
+# ------------------------------------------------------------------------------ readings
+
+
+def rehearsal_readings(seen: Rehearsed, alpha: float) -> list[Reading]:
+    """How many releases there were, what each charge really has, and what leaked past the noise.
+
+    Args:
+        seen: the rehearsals.
+        alpha: the probability of a false alarm, shared by the readings of noise.
+    """
+    expected = sum(_count(charge) for charge in seen.plan.charges)
+    made = [len(draws) for draws in seen.draws]
+    says = f"{max(made)} noisy releases were made and {expected} are charged."
+    wrong = any(count != expected for count in made)
+    found = [Reading("draws", _fails(wrong), float(max(made)), min(made), max(made), expected, says)]
+    found.append(_interference(seen))
+    if wrong:
+        return found
+    purposes = {charge.purpose: _spread(seen, number) for number, charge in enumerate(seen.plan.charges)}
+    found.append(every_tensor_of("release", purposes, 1.0, alpha / 2, "release-noise"))
+    high = _unit_deviation(seen, alpha / 2)[1]
+    for number, charge in enumerate(seen.plan.charges):
+        if isinstance(charge.mechanism, GaussianRelease):
+            found.append(_release(seen, number, charge.mechanism, high))
+    return found
+
+
+def _count(charge: Charge) -> int:
+    match charge.mechanism:
+        case SubsampledGaussian(steps=steps):
+            return steps
+        case GaussianRelease(count=count):
+            return count
+        case _:
+            return 0
+
+
+def _interference(seen: Rehearsed) -> Reading:
+    says = "with equal histories, checkpoints with and without a record are equal bit by bit."
+    if seen.leaked:
+        says = f"one record shows in {', '.join(seen.leaked[:3])} although every release was the same."
+    leaks = float(len(seen.leaked))
+    return Reading("interference", _fails(bool(leaks)), leaks, leaks, leaks, 0.0, says)
+
+
+def _of(seen: Rehearsed, draws: Sequence[Draw], number: int) -> Sequence[Draw]:
+    """The releases of the charge with that number, in the order in which charges run."""
+    start = sum(_count(charge) for charge in seen.plan.charges[:number])
+    return draws[start : start + _count(seen.plan.charges[number])]
+
+
+def _spread(seen: Rehearsed, number: int) -> Spread:
+    noise = np.concatenate([draw.noise for draws in seen.draws for draw in _of(seen, draws, number)])
+    return Spread(float(np.square(noise).sum()), noise.size)
+
+
+def _unit_deviation(seen: Rehearsed, alpha: float) -> tuple[float, float]:
+    """Interval of the deviation of all noise together, in units of what was asked for."""
+    spreads = [_spread(seen, number) for number in range(len(seen.plan.charges))]
+    squares, count = sum(s.squares for s in spreads), sum(s.count for s in spreads)
+    low, high = (math.sqrt(squares / float(stats.chi2.ppf(p, count))) for p in (1 - alpha / 2, alpha / 2))
+    return low, high
+
+
+def _separations(seen: Rehearsed, number: int) -> list[list[float]]:
+    """For each canary, how far it moved each release of a charge, in units of the scale of the noise."""
+    without = _of(seen, seen.draws[0], number)
+    return [
+        [
+            float(np.linalg.norm(one.before - other.before)) / max(one.scale, 1e-300)
+            for one, other in zip(_of(seen, draws, number), without, strict=True)
+        ]
+        for draws in seen.draws[1:]
+    ]
+
+
+def _applied(separations: Sequence[float], high: float) -> float:
+    """The common multiplier of releases with these separations, if the noise is `high` times what was asked for."""
+    total = math.sqrt(sum(s * s for s in separations))
+    return high * math.sqrt(len(separations)) / max(total, 1e-9)
+
+
+def _release(seen: Rehearsed, number: int, claimed: GaussianRelease, high: float) -> Reading:
+    """One charge: the least multiplier that any canary met, against the charged one."""
+    purpose = seen.plan.charges[number].purpose
+    separations = _separations(seen, number)
+    applied = min(_applied([s], high) for canary in separations for s in canary)
+    sigma = claimed.noise_multiplier
+    says = (
+        f"{purpose}: noise is at most {applied:.4g} times what one record changed (charged {sigma:.4g}, "
+        f"{claimed.count} release{'s' if claimed.count > 1 else ''})."
+    )
+    return Reading(purpose, _fails(applied < sigma), applied, 0.0, applied, sigma, says)
+
+
+def observed_charges(seen: Rehearsed, alpha: float) -> tuple[tuple[Charge, ...], ...]:
+    """For each canary, the Gaussian releases of the plan with the multipliers that were observed (upper ends)."""
+    high = _unit_deviation(seen, alpha)[1]
+    found: list[tuple[Charge, ...]] = []
+    for canary in range(len(seen.draws) - 1):
+        charges = []
+        for number, charge in enumerate(seen.plan.charges):
+            if isinstance(charge.mechanism, GaussianRelease):
+                sigma = _applied(_separations(seen, number)[canary], high)
+                charges.append(replace(charge, mechanism=replace(charge.mechanism, noise_multiplier=sigma)))
+        found.append(tuple(charges))
+    return tuple(found)
+
+
+def _fails(wrong: bool) -> Outcome:
+    return Outcome.FAIL if wrong else Outcome.PASS
