@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from understudy.images import Images
     from understudy.schema import Schema
 
-__all__ = ["FORMAT", "Card", "FileRecord", "Package", "Release"]
+__all__ = ["CARD", "FORMAT", "Card", "FileRecord", "Package", "Release", "read_plain_file", "write_durably"]
 
 FORMAT = 1
 """The version of the folder format; raised whenever an older reader would misunderstand a newer folder."""
@@ -155,7 +155,7 @@ class Release:
         record = next((item for item in card.files if item.name == WEIGHTS), None)
         if record is None:
             raise ReleaseError(f"{folder / CARD} does not list {WEIGHTS}; the release is incomplete.")
-        blob = _read_plain_file(folder / WEIGHTS, _LARGEST_WEIGHTS)
+        blob = read_plain_file(folder / WEIGHTS, _LARGEST_WEIGHTS)
         if len(blob) != record.bytes or hashlib.sha256(blob).hexdigest() != record.sha256:
             raise ReleaseError(
                 f"{folder / WEIGHTS} is not the file that the card describes; it was damaged or replaced."
@@ -192,20 +192,21 @@ def _write_files(work: Path, release: Release) -> None:
         for name, content in ((WEIGHTS, blob), (README, text.encode()))
     )
     card = codec.to_plain(replace(release.card, files=files))
-    _write_durably(work / WEIGHTS, blob)
-    _write_durably(work / README, text.encode())
-    _write_durably(work / CARD, json.dumps(card, indent=2, ensure_ascii=False, allow_nan=False).encode())
+    write_durably(work / WEIGHTS, blob)
+    write_durably(work / README, text.encode())
+    write_durably(work / CARD, json.dumps(card, indent=2, ensure_ascii=False, allow_nan=False).encode())
     work.chmod(0o755)
 
 
-def _write_durably(path: Path, content: bytes) -> None:
+def write_durably(path: Path, content: bytes) -> None:
+    """Write a file and wait until it is on the disk."""
     with path.open("wb") as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
 
 
-def _read_plain_file(path: Path, limit: int) -> bytes:
+def read_plain_file(path: Path, limit: int) -> bytes:
     """The bytes of a regular file of acceptable size; links are refused."""
     try:
         if path.is_symlink() or not path.is_file():
@@ -220,7 +221,7 @@ def _read_plain_file(path: Path, limit: int) -> bytes:
 
 
 def _read_card(folder: Path) -> Card:
-    blob = _read_plain_file(folder / CARD, _LARGEST_CARD)
+    blob = read_plain_file(folder / CARD, _LARGEST_CARD)
     try:
         plain: Any = json.loads(blob)
     except (ValueError, RecursionError) as problem:

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+from tiny import tiny_frame, tiny_plan
+from understudy.audit.leakage import attack_release
 from understudy.audit.membership import distance_scores, largest_power, membership, shadow_scores
+from understudy.cli.audit import app
+from understudy.data import Records
 from understudy.errors import EvaluationError
+from understudy.fitting import fit
+from understudy.release import Release
 
 
 def records(seed, rows=1200):
@@ -69,3 +77,68 @@ def test_too_few_non_members_are_refused():
     """A rate of 1 % cannot be read from a hundred records."""
     with pytest.raises(EvaluationError):
         membership("x", np.arange(100.0), np.arange(100) % 2 == 0, epsilon=1.0, delta=1e-5)
+
+
+@pytest.fixture(scope="module")
+def release():
+    """A release of three steps on tiny rows, and rows of both kinds."""
+    members, others = Records(tiny_frame(64, seed=0)), Records(tiny_frame(200, seed=1))
+    return fit(members, tiny_plan()), members, others
+
+
+def test_a_release_is_attacked_by_distance_and_by_shadows(release):
+    """Both attacks report rates, intervals and the bound; a private release of three steps contradicts nothing."""
+    made, members, others = release
+    told = []
+    found = attack_release(
+        made, members, others, synthetic=50, shadows=8, false_positive_rate=0.05, told=told.append
+    )
+    assert [result.attack for result in found.results] == ["distance", "shadow"]
+    assert (found.members, found.non_members, told[-1]) == (64, 100, 8)
+    assert not found.contradicted
+    for result in found.results:
+        assert result.low <= result.true_positive_rate <= result.high
+
+
+def test_a_release_that_sells_its_rows_is_caught(release, monkeypatch):
+    """Samples that are the training rows contradict the ε on the card."""
+    made, members, others = release
+    monkeypatch.setattr(Release, "sample", lambda self, rows, **_: members.content)
+    found = attack_release(made, members, others, false_positive_rate=0.05)
+    assert found.results[0].true_positive_rate == 1.0
+    assert found.contradicted
+
+
+def test_too_few_shadows_and_releases_without_a_promise_are_refused(release):
+    """Seven shadows cannot give a likelihood ratio; a baseline has no bound to compare with."""
+    made, members, others = release
+    with pytest.raises(EvaluationError, match="8 shadow"):
+        attack_release(made, members, others, shadows=7)
+    card = replace(made.card, plan=replace(made.card.plan, budget=None, spent=None))
+    with pytest.raises(EvaluationError, match="without a guarantee"):
+        attack_release(Release(card, made.weights), members, others)
+
+
+def test_command_says_that_it_is_internal(release, tmp_path):
+    """`audit membership` prints its table, and that it must not be published."""
+    made, members, others = release
+    folder = made.save(tmp_path / "release")
+    members.content.to_csv(tmp_path / "in.csv", index=False)
+    others.content.to_csv(tmp_path / "out.csv", index=False)
+    done = CliRunner().invoke(
+        app,
+        [
+            *("membership", str(folder), "--members", str(tmp_path / "in.csv")),
+            *(
+                "--non-members",
+                str(tmp_path / "out.csv"),
+                "--false-positive-rate",
+                "0.05",
+                "--synthetic",
+                "50",
+            ),
+        ],
+    )
+    assert done.exit_code == 0, done.output
+    assert "INTERNAL" in done.stderr
+    assert "membership (internal)" in done.stdout

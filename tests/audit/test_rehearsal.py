@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import replace
 
 import pytest
@@ -17,17 +18,23 @@ from understudy.gan import embedding, publishing, teacher, trainer
 from understudy.planning import plan
 from understudy.privacy.accounting import spent
 from understudy.recipes import find_recipe
-from understudy.recipes.parts import DenseCritic
+from understudy.recipes.parts import DenseCritic, LinearTeacher, MeanEmbedding
 from understudy.schema import ImageSchema
 
 IMAGES = ImageSchema(12, 12, 1, classes=tuple("0123456789"))
 DENSE = replace(find_recipe("dp-cgan"), critic=DenseCritic(hidden=(16,)), batch=16)
-OWN = find_recipe("understudy")
+OWN = replace(
+    find_recipe("understudy"),
+    embedding=MeanEmbedding(pixel_frequencies=60, wavelet_frequencies=90),
+    teacher=LinearTeacher(steps=15),
+)
 
 
-def chosen(recipe=OWN, rows=6000, **options):
+@functools.cache
+def chosen(recipe=OWN, rows=6000):
     """A plan at ε = 8 on small images."""
-    return plan(IMAGES, epsilon=8.0, rows=rows, recipe=recipe, **options)
+    given = {"noise_multiplier": 2.0, "steps": 50} if recipe is DENSE else {}
+    return plan(IMAGES, epsilon=8.0, rows=rows, recipe=recipe, **given)
 
 
 def rehearsed(recipe=OWN, rows=6000, seed=0):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -149,7 +148,7 @@ def _composition(plan: Plan, seen: Rehearsed, found: list[Reading], alpha: float
     claimed = plan.spent.epsilon
     says = f"all charges together: ε ≥ {bound:.4g}, claimed {claimed:.4g}."
     outcome = Outcome.FAIL if bound > claimed * (1 + 1e-3) else Outcome.PASS
-    return Reading("composition", outcome, bound, bound, math.inf, claimed, says, bound)
+    return Reading("composition", outcome, bound, bound, claimed, claimed, says, bound)
 
 
 def _observed_multiplier(found: list[Reading]) -> float:

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import stats
-from scipy.spatial import cKDTree
 
 from understudy.errors import EvaluationError
 
@@ -56,8 +55,17 @@ class MembershipResult:
     contradicts: bool
 
 
+_BLOCK = 256
+
+
 def _distances(rows: Floats, synthetic: Floats) -> Floats:
-    distances: Floats = np.asarray(cKDTree(synthetic).query(rows)[0], dtype=np.float64)
+    """The distance of each row to its nearest synthetic one."""
+    squares = np.square(synthetic).sum(axis=1)
+    nearest = [
+        (np.square(part).sum(axis=1)[:, None] - 2 * part @ synthetic.T + squares).min(axis=1)
+        for part in (rows[start : start + _BLOCK] for start in range(0, len(rows), _BLOCK))
+    ]
+    distances: Floats = np.sqrt(np.maximum(np.concatenate(nearest), 0.0))
     return distances
 
 

@@ -138,7 +138,7 @@ def _observe(subject: Subject, claim: Claim, how: Thoroughness, rng: np.random.G
     """Every reading; the audit's probability of a false alarm is shared among them."""
     alpha = (1 - how.confidence) / FAMILY
     mixed, spreads, direction = _mixed(subject, how.rounds, rng)
-    opposed = _opposed(subject, claim, direction, how.opposed_rounds, alpha, rng)
+    opposed = _opposed(subject, claim, how.opposed_rounds, alpha, rng)
     found: list[Reading] = [
         readings.multiplier(mixed, claim, alpha, how.resolution, seen_elsewhere=opposed.low > 0),
         readings.variance(mixed, claim, alpha),
@@ -227,23 +227,23 @@ class _Spreads:
         return {tensor: Spread(self._squares[tensor], self._counts[tensor]) for tensor in self._squares}
 
 
-def _opposed(
-    subject: Subject, claim: Claim, direction: Floats, rounds: int, alpha: float, rng: np.random.Generator
-) -> Reading:
-    """Rounds in which a small crowd pulls one way and, by a coin, one record pulls the other way, alone."""
+def _opposed(subject: Subject, claim: Claim, rounds: int, alpha: float, rng: np.random.Generator) -> Reading:
+    """Rounds in which a small crowd pulls one way and, by a coin, one record pulls the other way, alone.
+
+    The direction for one half of the rounds is learned from the other half.
+    """
     crowd = np.zeros((7, subject.canaries))
     crowd[:, 0] = -CROWD
     opponent = np.zeros((1, subject.canaries))
     opponent[0, 0] = LOUD
     present = rng.permutation(np.arange(rounds) % 2 == 0)
-    values = np.array(
-        [
-            subject.blocks(subject.release(np.concatenate([opponent, crowd]) if here else crowd))[0]
-            @ direction
-            for here in present
-        ]
-    )
-    return readings.opposed(values, present, claim, alpha)
+    seen = [
+        subject.blocks(subject.release(np.concatenate([opponent, crowd]) if here else crowd))[:1]
+        for here in present
+    ]
+    sizes = np.full(rounds, len(crowd))
+    projected = readings.project(np.stack(seen), np.zeros((rounds, 0)), present[:, None], sizes)
+    return readings.opposed(projected.values[:, 0], present, claim, alpha)
 
 
 def _empty(subject: Subject, claim: Claim, rounds: int, alpha: float) -> Reading:

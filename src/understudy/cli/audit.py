@@ -3,28 +3,41 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
+from typer.core import TyperGroup
 
-from understudy.cli.console import out, print_json
+from understudy.cli.console import err, out, print_json, progress_bar
 
 if TYPE_CHECKING:
     from understudy.audit import Audit
+    from understudy.audit.leakage import Leakage
+    from understudy.planning import Plan
 
 __all__ = ["app"]
 
+
+class _RunByDefault(TyperGroup):
+    """`audit --recipe R` is short for `audit run --recipe R`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if args and args[0] not in self.commands and args[0] not in ("--help", "-h"):
+            args = ["run", *args]
+        return super().parse_args(ctx, args)
+
+
 app = typer.Typer(
+    cls=_RunByDefault,
     no_args_is_help=True,
     help=(
-        "Attack the promise until it is believed.\n\n"
+        "Attack the promise until it is believed; `audit --recipe R` is short for `audit run --recipe R`.\n\n"
         "Exit code 0: PASS. 3: FAIL, the claim is contradicted. 4: INCONCLUSIVE, too few canaries."
     ),
 )
 
 AsJson = Annotated[bool, typer.Option("--json", help="Machine-readable output.")]
-Canaries = Annotated[int, typer.Option(min=90, help="How many canaries are used.")]
 Steps = Annotated[
     int, typer.Option(min=8, help="Releases with about half of the canaries in; a multiple of 4.")
 ]
@@ -40,22 +53,58 @@ def run_command(
     epsilon: Annotated[float, typer.Option(help="Without a plan: ε.")] = 8.0,
     delta: Annotated[float, typer.Option(help="Without a plan: δ.")] = 1e-5,
     rows: Annotated[int, typer.Option(min=1, help="Without a plan: the number of rows.")] = 60_000,
-    canaries: Canaries = 400,
-    steps: Steps = 120,
+    release: Annotated[
+        Path | None,
+        typer.Option(
+            "--attach", help="Audit the plan of this release, and write the result into its folder."
+        ),
+    ] = None,
+    canaries: Annotated[
+        int | None, typer.Option(min=16, help="How many canaries are used; by default what suits the critic.")
+    ] = None,
+    steps: Steps = 160,
     seed: Annotated[int | None, typer.Option(help="Repeatable noise, for tests; by default secure.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Audit the private step of a plan on stand-in records; no private record is read."""
+    """Audit a plan: its private step, and all that it publishes, on stand-in records; no private record is read.
+
+    Examples:
+        understudy audit --recipe small-images --epsilon 8
+
+        understudy audit --plan plan.json --json > audit.json
+
+        understudy audit --attach release/
+    """
+    from dataclasses import replace
+
+    from understudy import planning
+    from understudy.audit.configuration import OF_A_PLAN, audit_plan
+
+    if release is not None:
+        plan = _plan_of(release)
+    elif plan_file is not None:
+        plan = _read_plan(plan_file)
+    else:
+        plan = planning.plan(epsilon=epsilon, delta=delta, rows=rows, recipe=recipe)
+    result = audit_plan(plan, canaries=canaries, thoroughness=replace(OF_A_PLAN, rounds=steps), seed=seed)
+    if release is not None:
+        from understudy.audit.attachment import attach
+
+        err.print(f"audit written to {attach(release, result)}")
+    _finish(result, as_json)
+
+
+def _plan_of(folder: Path) -> Plan:
+    from understudy.release import Release
+
+    return Release.load(folder).card.plan
+
+
+def _read_plan(path: Path) -> Plan:
     from understudy import codec, planning
-    from understudy.audit import Thoroughness
-    from understudy.audit.configuration import audit_plan
     from understudy.errors import PlanError
 
-    if plan_file is None:
-        plan = planning.plan(epsilon=epsilon, delta=delta, rows=rows, recipe=recipe)
-    else:
-        plan = codec.from_json(planning.Plan, plan_file.read_text(encoding="utf-8"), error=PlanError)
-    _finish(audit_plan(plan, canaries=canaries, thoroughness=Thoroughness(rounds=steps), seed=seed), as_json)
+    return codec.from_json(planning.Plan, path.read_text(encoding="utf-8"), error=PlanError)
 
 
 @app.command("foreign")
@@ -70,7 +119,7 @@ def foreign_command(
         float, typer.Option(help="What one record may change: C for a sum, C/B for a mean.")
     ],
     delta: Annotated[float, typer.Option(help="δ.")] = 1e-5,
-    canaries: Canaries = 200,
+    canaries: Annotated[int, typer.Option(min=16, help="How many canaries are used.")] = 200,
     steps: Steps = 240,
     seed: Annotated[int, typer.Option(help="Of the auditor's coins and of the critic.")] = 0,
     as_json: AsJson = False,
@@ -81,11 +130,85 @@ def foreign_command(
     from understudy.privacy.mechanisms import SubsampledGaussian
 
     claim = Claim(SubsampledGaussian(sampling_rate, noise_multiplier, iterations), delta)
-    how = Thoroughness(rounds=steps)
+    how = Thoroughness(rounds=steps, opposed_rounds=max(100, 5 * steps // 2))
     result = audit_foreign(
         target, claim, sensitivity=sensitivity, canaries=canaries, thoroughness=how, seed=seed
     )
     _finish(result, as_json)
+
+
+@app.command("membership")
+def membership_command(
+    release: Annotated[Path, typer.Argument(help="Folder of a release.")],
+    members: Annotated[
+        str, typer.Option(help="Rows it was trained on: a file, or a name such as digits:train.")
+    ],
+    non_members: Annotated[str, typer.Option(help="Rows it was not trained on, such as digits:test.")],
+    rows: Annotated[int, typer.Option(min=20, help="Members, and non-members, tried at most.")] = 1000,
+    synthetic: Annotated[int, typer.Option(min=10, help="Synthetic records the attacker draws.")] = 10_000,
+    shadow: Annotated[
+        int, typer.Option(min=0, help="Shadow generators to train for a likelihood ratio; 0 for none.")
+    ] = 0,
+    false_positive_rate: Annotated[float, typer.Option(help="Where true positives are counted.")] = 0.01,
+    seed: Annotated[int, typer.Option(help="Of the attacker's choices.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Attack the samples of a release: who was in its training rows? INTERNAL: reads private rows.
+
+    Exit code 3 if an attack reaches more than the release's (ε, δ) allows, else 0.
+
+    Example: `understudy audit membership release/ --members mnist:train --non-members mnist:test`
+    """
+    from understudy.audit.leakage import attack_release
+    from understudy.codec import to_plain
+    from understudy.data import read
+    from understudy.release import Release
+
+    err.print("[bold]INTERNAL[/]: this attack reads private rows; its result must not be published.")
+    loaded = Release.load(release)
+    with progress_bar() as bar:
+        task = bar.add_task("shadow generators", total=shadow, visible=shadow > 0, note="")
+        found = attack_release(
+            loaded,
+            read(members, loaded.schema),
+            read(non_members, loaded.schema),
+            rows=rows,
+            synthetic=synthetic,
+            shadows=shadow,
+            false_positive_rate=false_positive_rate,
+            seed=seed,
+            told=lambda done: bar.update(task, completed=done),
+        )
+    if as_json:
+        print_json({"internal": True} | to_plain(found))
+    else:
+        _print_leakage(found)
+    if found.contradicted:
+        raise typer.Exit(3)
+
+
+def _print_leakage(found: Leakage) -> None:
+    table = Table(
+        "attack",
+        "false positives",
+        "true positives",
+        "99 % interval",
+        "allowed by (ε, δ)",
+        title="membership (internal)",
+    )
+    for result in found.results:
+        table.add_row(
+            result.attack,
+            f"{100 * result.false_positive_rate:.2f} %",
+            f"{100 * result.true_positive_rate:.2f} %",
+            f"{100 * result.low:.2f} to {100 * result.high:.2f} %",
+            f"{100 * result.bound:.2f} %" + (" CONTRADICTED" if result.contradicts else ""),
+        )
+    out.print(table)
+    out.print(
+        f"{found.members} members, {found.non_members} others, {found.synthetic} synthetic records; ε = "
+        f"{found.epsilon:.4g}, δ = {found.delta:g}. Finding nothing proves nothing."
+    )
 
 
 @app.command("museum")

@@ -21,14 +21,18 @@ def inspect_command(
 
     Example: `understudy inspect release/`
     """
+    from understudy.audit.attachment import attached, describe_audit
     from understudy.codec import to_plain
     from understudy.model_card import model_card
     from understudy.release import Release
 
     card = Release.load(release).card
+    found = attached(release)
     if not card.private:
         warn_not_private(card.warnings)
     if as_json:
         print_json(to_plain(card))
     else:
         out.print(Markdown(model_card(card)))
+        if found is not None:
+            out.print(Markdown(f"## Audit\n\n{describe_audit(found)}"))

@@ -30,7 +30,7 @@ def report_command(
         str | None, typer.Option(help="Real training rows, to evaluate now with ceilings.")
     ] = None,
     audit: Annotated[
-        Path | None, typer.Option(help="JSON of an audit, as `understudy.codec.to_json` writes it.")
+        Path | None, typer.Option(help="JSON of `understudy audit --json`; by default the attached one.")
     ] = None,
     public: Annotated[
         bool, typer.Option("--public", help="Print only numbers that may be published.")
@@ -49,6 +49,7 @@ def report_command(
 
         understudy report release --evaluation published.json --public --out report.html
     """
+    from understudy.audit.attachment import attached
     from understudy.errors import EvaluationError
     from understudy.release import Release
     from understudy.report import Format, make_report
@@ -62,7 +63,7 @@ def report_command(
         raise EvaluationError("give either --evaluation files or --test rows, not both.")
     loaded = Release.load(release)
     found = _read_all(evaluation) if evaluation else _measure(loaded, test, real)
-    checked = None if audit is None else _read_audit(audit)
+    checked = attached(release) if audit is None else _read_audit(audit)
     text = make_report(loaded, evaluation=found, audit=checked, public=public, format=Format(name))
     out.write_text(text, encoding="utf-8")
     err.print(f"report written to {out}" + ("" if public else " (internal, not for publication)"))
