@@ -18,7 +18,7 @@ from understudy.errors import PlanError
 from understudy.gan.critics import build_critic
 from understudy.planning import TRAINING, without_label
 from understudy.privacy.accounting import spent
-from understudy.recipes.parts import DenseCritic
+from understudy.recipes.parts import ConvCritic
 from understudy.schema import ImageSchema
 
 if TYPE_CHECKING:
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from understudy.recipes import Recipe
     from understudy.schema import Schema
 
-__all__ = ["OF_A_PLAN", "audit_plan", "places_for"]
+__all__ = ["audit_plan", "effort_for"]
 
 _STAND_IN = ImageSchema(28, 28, 1, classes=tuple("0123456789"))
 """What a record looks like in plans that were made without a schema."""
 
-OF_A_PLAN = Thoroughness(rounds=160, opposed_rounds=300, training_rounds=100)
-"""How much of a plan's step is observed by default."""
+_LARGE = 512
+"""Hidden units from which on a dense critic's own weights cost more than the places of canaries."""
 
 
 def audit_plan(
@@ -65,14 +65,15 @@ def audit_plan(
         raise PlanError(
             "a baseline without privacy claims nothing that could be audited: plan with an epsilon."
         )
-    how = thoroughness or OF_A_PLAN
+    places, effort = effort_for(plan.recipe)
+    how = thoroughness or effort
     sources = _sources(seed)
     schema = _schema_of(plan)
     seen = rehearse_with_canaries(plan, schema, sources, seed=seed or 0)
     alpha = (1 - how.confidence) / FAMILY
     published = rehearsal_readings(seen, alpha)
     if plan.recipe.embedding is None:
-        subject = _subject(plan, schema, canaries or places_for(plan.recipe), sources)
+        subject = _subject(plan, schema, canaries or places, sources)
         claim = engine_claim(plan.training, plan.recipe.clipping, plan.budget.delta)
         stepped = audit(subject, claim, how, seed=seed or 0)
         places, rounds, found = stepped.canaries, stepped.rounds, [*stepped.readings, *published]
@@ -109,10 +110,16 @@ def _schema_of(plan: Plan) -> Schema:
     return schema if plan.recipe.conditional else without_label(schema)
 
 
-def places_for(recipe: Recipe) -> int:
-    """As many canaries as make the critic not much slower than it is."""
-    small = isinstance(recipe.critic, DenseCritic) and sum(recipe.critic.hidden) <= 512
-    return 240 if small else 96
+def effort_for(recipe: Recipe) -> tuple[int, Thoroughness]:
+    """Canaries and rounds that prove most for the time they take, by the kind of critic.
+
+    Places for canaries are dear in a convolutional critic, so it gets few of them and many rounds.
+    """
+    if isinstance(recipe.critic, ConvCritic):
+        return 48, Thoroughness(rounds=480, opposed_rounds=200, training_rounds=60)
+    if sum(recipe.critic.hidden) > _LARGE:
+        return 240, Thoroughness(rounds=80, opposed_rounds=150, training_rounds=60)
+    return 240, Thoroughness(rounds=160, opposed_rounds=300, training_rounds=100)
 
 
 def _subject(plan: Plan, schema: Schema, canaries: int, sources: Callable[[], Noise]) -> ProductionSubject:

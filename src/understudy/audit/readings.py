@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     Bools = NDArray[np.bool_]
 
 _HUGE = 1e9
+_MOST_COORDINATES = 4096
 
 __all__ = [
     "Applied",
@@ -59,12 +60,14 @@ class Projections:
         included: whether that canary was in that round's batch.
         sizes: how many records each round's batch held.
         shared: one row per round: the coordinates that all records have in common (biases), same units.
+        noise: one row per round: the noise of many coordinates, each of mean 0 and variance 1; None takes `values`.
     """
 
     values: Floats
     included: Bools
     sizes: NDArray[np.int64]
     shared: Floats
+    noise: Floats | None = None
 
     def residuals(self) -> Floats:
         """Values minus the mean of their kind (in or out): what is left is the noise."""
@@ -111,7 +114,17 @@ def project(blocks: Floats, shared: Floats, included: Bools, sizes: NDArray[np.i
     values = np.empty(blocks.shape[:2])
     for mine, other in ((half, ~half), (~half, half)):
         values[mine] = blocks[mine] @ attack_direction(blocks[other], included[other])
-    return Projections(values, included, sizes, shared)
+    return Projections(values, included, sizes, shared, _coordinate_noise(blocks, included))
+
+
+def _coordinate_noise(blocks: Floats, included: Bools) -> Floats:
+    """The first few thousand coordinates around their means in and out, scaled to variance 1."""
+    some = blocks[:, : max(1, _MOST_COORDINATES // blocks.shape[2])]
+    here = included[:, : some.shape[1]]
+    means = [some[mask].mean(axis=0) if mask.any() else 0.0 for mask in (here, ~here)]
+    residuals = some - np.where(here[..., None], *means)
+    noise: Floats = residuals / np.maximum(np.sqrt(np.square(residuals).mean(axis=(0, 1))), 1e-300)
+    return noise.reshape(len(blocks), -1)
 
 
 def _halves(rounds: int) -> Bools:
@@ -302,14 +315,14 @@ def independence(projections: Projections, alpha: float, lag: int = 1) -> Readin
 
 def reuse(projections: Projections, alpha: float) -> Reading:
     """The largest correlation between the noise of any two rounds: finds a repeated draw at any distance."""
-    noise = _standard(projections)
-    rounds, canaries = noise.shape
-    gram = noise @ noise.T / canaries
+    noise = _standard(projections) if projections.noise is None else projections.noise
+    rounds, count = noise.shape
+    gram = noise @ noise.T / count
     worst = float(np.abs(gram[np.triu_indices(rounds, 1)]).max())
     tail = alpha / (rounds * (rounds - 1) / 2)
     # A product of two Gaussians has heavier tails than a Gaussian; this Bernstein limit covers a sum of them.
     log_term = math.log(2 / tail)
-    limit = math.sqrt(2 * log_term / canaries) + log_term / canaries
+    limit = math.sqrt(2 * log_term / count) + log_term / count
     says = (
         f"largest correlation between the noise of two rounds {worst:.3f}; below {limit:.3f} without reuse."
     )

@@ -197,7 +197,7 @@ def _mixed(
     noise = _Spreads()
     for pair in range(rounds // 2):
         coins = rng.random(canaries) < (0.25, 0.75)[pair // 2 % 2]
-        ordinary = 0 if pair % 2 else canaries
+        ordinary = 0 if pair % 2 else canaries // 4
         codes = np.concatenate([LOUD * np.eye(canaries)[coins], np.zeros((ordinary, canaries))])
         twins = subject.release(codes), subject.release(codes)
         noise.add(*twins)

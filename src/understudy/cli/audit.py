@@ -62,7 +62,9 @@ def run_command(
     canaries: Annotated[
         int | None, typer.Option(min=16, help="How many canaries are used; by default what suits the critic.")
     ] = None,
-    steps: Steps = 160,
+    steps: Annotated[
+        int | None, typer.Option(min=8, help="Releases with about half of the canaries in; a multiple of 4.")
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="Repeatable noise, for tests; by default secure.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -78,7 +80,7 @@ def run_command(
     from dataclasses import replace
 
     from understudy import planning
-    from understudy.audit.configuration import OF_A_PLAN, audit_plan
+    from understudy.audit.configuration import audit_plan, effort_for
 
     if release is not None:
         plan = _plan_of(release)
@@ -86,7 +88,9 @@ def run_command(
         plan = _read_plan(plan_file)
     else:
         plan = planning.plan(epsilon=epsilon, delta=delta, rows=rows, recipe=recipe)
-    result = audit_plan(plan, canaries=canaries, thoroughness=replace(OF_A_PLAN, rounds=steps), seed=seed)
+    effort = effort_for(plan.recipe)[1]
+    how = effort if steps is None else replace(effort, rounds=steps)
+    result = audit_plan(plan, canaries=canaries, thoroughness=how, seed=seed)
     if release is not None:
         from understudy.audit.attachment import attach
 
