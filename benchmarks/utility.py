@@ -7,9 +7,9 @@ whole private training (fresh noise from the operating system), 60,000 images dr
 - the inception score and the Fréchet distance, judged by a classifier trained on the real training images,
 - the certified ε, and the CPU seconds of the training.
 
-The file given with --json holds finished cells; they are skipped when the command is run again. The recipes
-of the papers take `--critic-steps` private steps, to which their noise is calibrated so that the budget is spent,
-and at most `--most-minutes`. The two lines of real data are the ceiling and the floor.
+The file given with --json holds finished cells, which are skipped when the command is run again; beside it stand judges
+and releases. The recipes of the papers take `--critic-steps` private steps, to which their noise is calibrated so that
+the budget is spent, and at most `--most-minutes`. The two lines of real data are the ceiling and the floor.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import re
+import shutil
 import statistics
 import time
 from dataclasses import asdict
@@ -48,7 +50,9 @@ if TYPE_CHECKING:
     from understudy.data.records import Dataset
     from understudy.encode import Encoded
     from understudy.evaluation.utility import Labelled
+    from understudy.planning import Plan
     from understudy.recipes import Recipe
+    from understudy.release import Release
 
     Line = dict[str, Any]
 
@@ -135,15 +139,23 @@ class Bench:
             "most_minutes": self._most_minutes,
             "rows": self._rows,
         }
-        started, cpu = time.monotonic(), time.process_time()
-        late = started + 60 * self._most_minutes
+        cpu = time.process_time()
+        folder = self._path.parent / "releases" / re.sub(r"[^\w.-]+", "-", str(cell))
         try:
-            release = fit_with_bar(bar, judge.data.train, made, stop=lambda: time.monotonic() > late)
+            release = self._trained(made, judge, folder, bar)
         except Interrupted as notice:
             return {**line, "note": f"ran out of time: {notice}"}
         line["fit_cpu_seconds"] = time.process_time() - cpu
         drawn = encode(release.sample(self._rows, seed=cell.run), release.schema)
         return {**line, **_drawn_line(judge, drawn, recipe, cell), "cpu_seconds": time.process_time() - cpu}
+
+    def _trained(self, made: Plan, judge: Judge, folder: Path, bar: Bar) -> Release:
+        """Train within the time allowed and keep the release, to be looked at later."""
+        late = time.monotonic() + 60 * self._most_minutes
+        release = fit_with_bar(bar, judge.data.train, made, stop=lambda: time.monotonic() > late)
+        shutil.rmtree(folder, ignore_errors=True)
+        release.save(folder)
+        return release
 
 
 def _drawn_line(judge: Judge, drawn: Encoded, recipe: Recipe, cell: Cell) -> Line:
