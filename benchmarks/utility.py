@@ -18,7 +18,6 @@ import argparse
 import itertools
 import json
 import re
-import shutil
 import statistics
 import time
 from dataclasses import asdict
@@ -28,7 +27,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from benchmarks.utility_systems import PAPERS, REAL, Cell, ablation, recipe_of
+from benchmarks.utility_systems import (
+    PAPERS,
+    REAL,
+    Cell,
+    drawn_ablation,
+    drawn_as,
+    recipe_of,
+    trained_ablation,
+    trained_cell,
+)
 from understudy.cli.console import progress_bar
 from understudy.cli.progress import fit_with_bar
 from understudy.data import known
@@ -41,6 +49,7 @@ from understudy.evaluation.learners import Learner, prior_predictor, train
 from understudy.evaluation.run import labelled
 from understudy.evaluation.scores import accuracy
 from understudy.planning import plan
+from understudy.release import Release
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,8 +60,6 @@ if TYPE_CHECKING:
     from understudy.encode import Encoded
     from understudy.evaluation.utility import Labelled
     from understudy.planning import Plan
-    from understudy.recipes import Recipe
-    from understudy.release import Release
 
     Line = dict[str, Any]
 
@@ -127,7 +134,8 @@ class Bench:
         part.replace(self._path)
 
     def _recipe_line(self, cell: Cell, judge: Judge, bar: Bar) -> Line:
-        recipe = recipe_of(cell.system)
+        trained = trained_cell(cell)
+        recipe = recipe_of(trained.system)
         schema, count = judge.data.schema, len(judge.data.train)
         steps = self._critic_steps if recipe.embedding is None else self._steps
         made = plan(schema, epsilon=cell.epsilon, rows=count, recipe=recipe, steps=steps)
@@ -139,29 +147,34 @@ class Bench:
             "most_minutes": self._most_minutes,
             "rows": self._rows,
         }
-        cpu = time.process_time()
-        folder = self._path.parent / "releases" / re.sub(r"[^\w.-]+", "-", str(cell))
         try:
-            release = self._trained(made, judge, folder, bar)
+            release, seconds = self._release(trained, made, judge, bar)
         except Interrupted as notice:
             return {**line, "note": f"ran out of time: {notice}"}
-        line["fit_cpu_seconds"] = time.process_time() - cpu
-        drawn = encode(release.sample(self._rows, seed=cell.run), release.schema)
-        return {**line, **_drawn_line(judge, drawn, recipe, cell), "cpu_seconds": time.process_time() - cpu}
+        line |= {"steps": release.card.plan.steps, "fit_cpu_seconds": seconds}
+        shown = drawn_as(release, cell.system)
+        return {
+            **line,
+            **_drawn_line(judge, encode(shown.sample(self._rows, seed=cell.run), shown.schema), cell),
+        }
 
-    def _trained(self, made: Plan, judge: Judge, folder: Path, bar: Bar) -> Release:
-        """Train within the time allowed and keep the release, to be looked at later."""
-        late = time.monotonic() + 60 * self._most_minutes
-        release = fit_with_bar(bar, judge.data.train, made, stop=lambda: time.monotonic() > late)
-        shutil.rmtree(folder, ignore_errors=True)
-        release.save(folder)
-        return release
+    def _release(self, cell: Cell, made: Plan, judge: Judge, bar: Bar) -> tuple[Release, float]:
+        """Train within the time allowed, or take up what was trained already; with the CPU seconds it took."""
+        folder = self._path.parent / "releases" / re.sub(r"[^\w.-]+", "-", str(cell))
+        seconds = folder.with_name(f"{folder.name}.seconds")
+        if not folder.exists():
+            late, cpu = time.monotonic() + 60 * self._most_minutes, time.process_time()
+            release = fit_with_bar(bar, judge.data.train, made, stop=lambda: time.monotonic() > late)
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            seconds.write_text(f"{time.process_time() - cpu:.1f}\n")
+            release.save(folder)
+        return Release.load(folder), float(seconds.read_text())
 
 
-def _drawn_line(judge: Judge, drawn: Encoded, recipe: Recipe, cell: Cell) -> Line:
+def _drawn_line(judge: Judge, drawn: Encoded, cell: Cell) -> Line:
     """The measures of synthetic images; those of an unconditional recipe have no labels to learn from."""
     line = judge.fidelity_of(drawn.x)
-    if not recipe.conditional:
+    if drawn.labels is None:
         return {**line, "note": "makes no labels"}
     rows = labelled(drawn, judge.data.schema)
     return {**line, **judge.accuracy_of(rows, cell.run), "agreement": judge.agreement(rows)}
@@ -236,7 +249,7 @@ def cells_of(options: argparse.Namespace) -> list[Cell]:
     """The cells that were asked for, the most wanted first: every cell once before any a second time."""
     data = options.data.split(",")
     if options.ablation:
-        data, budgets, systems = data[:1], [1.0], list(ablation())
+        data, budgets, systems = data[:1], [1.0], ["understudy", *drawn_ablation(), *trained_ablation()]
     else:
         budgets, systems = [10.0, 1.0], options.recipes.split(",")
     wanted = [

@@ -3,10 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from understudy.recipes import RECIPES, Recipe
+from understudy.release import Release
 
-__all__ = ["PAPERS", "REAL", "Cell", "ablation", "recipe_of"]
+if TYPE_CHECKING:
+    from understudy.recipes.parts import LinearTeacher, MeanEmbedding
+
+__all__ = [
+    "PAPERS",
+    "REAL",
+    "Cell",
+    "drawn_ablation",
+    "drawn_as",
+    "recipe_of",
+    "trained_ablation",
+    "trained_cell",
+]
 
 PAPERS = ("dp-cgan", "dp-cgan-tf2", "dp-gan-basic", "ppgan", "small-images")
 """One recipe of each paper. dp-gan's strategies need public records, so its basic form stands for it."""
@@ -36,16 +50,18 @@ class Cell:
         return f"{self.data}{budget}, {self.system}, run {self.run}"
 
 
-def ablation() -> dict[str, Recipe]:
-    """Our recipe whole, and with each idea taken out once; budget that is freed goes to what is left."""
+def _own_parts() -> tuple[Recipe, MeanEmbedding, LinearTeacher]:
     whole = RECIPES["understudy"]
-    embedding, teacher = whole.embedding, whole.teacher
-    assert embedding is not None
-    assert teacher is not None
+    assert whole.embedding is not None
+    assert whole.teacher is not None
+    return whole, whole.embedding, whole.teacher
+
+
+def trained_ablation() -> dict[str, Recipe]:
+    """Our recipe with one idea of its training taken out; budget that is freed goes to what is left."""
+    whole, embedding, teacher = _own_parts()
     return {
-        "understudy": whole,
         "no teacher": replace(whole, teacher=None),
-        "no warp": replace(whole, warp=None),
         "no teacher in the generator's loss": replace(whole, teacher=replace(teacher, guidance=0.0)),
         "no pixel features": replace(whole, embedding=replace(embedding, pixel_lengths=())),
         "no wavelet features": replace(whole, embedding=replace(embedding, wavelet_lengths=())),
@@ -53,6 +69,40 @@ def ablation() -> dict[str, Recipe]:
     }
 
 
+def drawn_ablation() -> dict[str, Recipe]:
+    """Our recipe with one idea of its sampling taken out: drawn from the release of the whole recipe."""
+    whole, _, teacher = _own_parts()
+    uncertain = replace(teacher, certainty=0.0)
+    return {
+        "no warp": replace(whole, warp=None),
+        "no second draw": replace(whole, teacher=uncertain),
+        "no warp, no second draw": replace(whole, warp=None, teacher=uncertain),
+        "no warp, labels as asked for": replace(whole, warp=None, teacher=None),
+    }
+
+
 def recipe_of(system: str) -> Recipe:
     """The recipe behind a line of the table."""
-    return ablation()[system] if system in ablation() else RECIPES[system]
+    return {**RECIPES, **trained_ablation(), **drawn_ablation()}[system]
+
+
+def trained_cell(cell: Cell) -> Cell:
+    """The cell whose release this one is drawn from: itself, unless only the sampling differs."""
+    return replace(cell, system="understudy") if cell.system in drawn_ablation() else cell
+
+
+def drawn_as(release: Release, system: str) -> Release:
+    """A release, sampled as the system says: unchanged, unless it is a line of `drawn_ablation`."""
+    if system not in drawn_ablation():
+        return release
+    wanted = drawn_ablation()[system]
+    plan = release.card.plan
+    teacher = plan.recipe.teacher
+    if teacher is not None and wanted.teacher is not None:
+        teacher = replace(teacher, certainty=wanted.teacher.certainty)
+    recipe = replace(plan.recipe, warp=wanted.warp, teacher=None if wanted.teacher is None else teacher)
+    weights = release.weights
+    if wanted.teacher is None:
+        own = "generator."
+        weights = {name.removeprefix(own): one for name, one in weights.items() if name.startswith(own)}
+    return Release(replace(release.card, plan=replace(plan, recipe=recipe)), weights)

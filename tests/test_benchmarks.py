@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from benchmarks import utility
-from benchmarks.utility_systems import PAPERS, REAL, Cell, ablation
+from benchmarks.utility_systems import PAPERS, REAL, Cell, drawn_ablation, drawn_as, trained_ablation
 
 from understudy.recipes import RECIPES
+from understudy.release import Release
 
 
 @pytest.fixture(scope="module")
@@ -58,4 +60,15 @@ def test_the_table_shows_mean_spread_ceiling_and_floor() -> None:
 def test_every_system_is_a_recipe_and_every_ablation_changes_one() -> None:
     """Names of the benchmark exist, and no two lines of the ablation are the same system."""
     assert set(PAPERS) <= set(RECIPES)
-    assert len(set(map(repr, ablation().values()))) == len(ablation())
+    recipes = [RECIPES["understudy"], *trained_ablation().values(), *drawn_ablation().values()]
+    assert len(set(map(repr, recipes))) == len(recipes)
+
+
+@pytest.mark.parametrize("system", list(drawn_ablation()))
+def test_a_change_of_the_sampling_needs_no_second_training(finished: Path, system: str) -> None:
+    """The kept release of the whole recipe can be drawn from with each idea of the sampling taken out."""
+    whole = Release.load(finished.parent / "releases" / "digits-ε-10-understudy-run-0")
+    changed = drawn_as(whole, system)
+    assert changed.card.plan.charges == whole.card.plan.charges
+    first, second = whole.sample(50, seed=1), changed.sample(50, seed=1)
+    assert not np.array_equal(first.pixels, second.pixels)  # type: ignore[union-attr]
