@@ -7,10 +7,10 @@ import math
 import pytest
 import torch
 
-from tiny import TINY_IMAGES, TINY_TABLE, tiny_frame, tiny_images, tiny_plan
+from tiny import TINY_IMAGES, tiny_frame, tiny_images, tiny_plan
 from understudy.errors import BudgetError, DataError, PlanError
 from understudy.fitting import Progress, fit
-from understudy.planning import Plan, plan
+from understudy.planning import Plan
 from understudy.recipes import RECIPES
 
 
@@ -118,7 +118,7 @@ def test_label_weights_are_noisy_when_charged() -> None:
 
 def test_a_private_row_count_trains_too() -> None:
     """Without a declared number of rows the run works and the card does not hold the number."""
-    release = fit(tiny_frame(), plan(TINY_TABLE, epsilon=2, delta=1e-3, rows=None, batch=8, steps=3))
+    release = fit(tiny_frame(), tiny_plan(rows=None))
     assert release.card.plan.rows is None
     assert release.card.plan.row_release is not None
 
@@ -148,7 +148,7 @@ def test_a_convolutional_recipe_refuses_a_table_with_advice() -> None:
 def test_a_plan_without_schema_cannot_be_trained() -> None:
     """A calculation is not a plan for data."""
     with pytest.raises(PlanError, match="without a schema"):
-        fit(tiny_frame(), plan(epsilon=2, delta=1e-3, rows=64, batch=8, steps=3))
+        fit(tiny_frame(), tiny_plan(None))
 
 
 def test_rows_that_do_not_fit_the_schema_are_refused() -> None:

@@ -62,15 +62,15 @@ def test_epsilon_does_not_depend_on_the_clipping_bound() -> None:
 
 def test_the_label_histogram_is_charged_when_labels_exist() -> None:
     """Class counts learned from private rows are a charge; an unlabelled schema has none."""
-    labelled = plan(TABLE, epsilon=3, rows=10_000, batch=100, steps=100)
+    labelled = plan(TABLE, epsilon=3, rows=10_000, recipe="dp-cgan", batch=100, steps=100)
     assert labelled.label_release is not None
-    plain = plan(without_label(TABLE), epsilon=3, rows=10_000, batch=100, steps=100)
+    plain = plan(without_label(TABLE), epsilon=3, rows=10_000, recipe="dp-cgan", batch=100, steps=100)
     assert plain.label_release is None
 
 
 def test_a_private_row_count_is_charged_and_does_not_move_the_sampling_rate() -> None:
     """Without public rows, the count is a mechanism and q is a constant."""
-    made = plan(TABLE, epsilon=3, rows=None, batch=100, steps=100)
+    made = plan(TABLE, epsilon=3, rows=None, recipe="dp-cgan", batch=100, steps=100)
     assert made.row_release is not None
     assert made.training.sampling_rate == 0.01
 
@@ -109,7 +109,7 @@ def test_a_large_delta_can_be_accepted_knowingly() -> None:
 
 def test_a_baseline_has_no_budget_and_says_so() -> None:
     """A run without noise is never called private."""
-    made = plan(TABLE, epsilon=None, rows=1000, batch=100, steps=10)
+    made = plan(TABLE, epsilon=None, rows=1000, recipe="dp-cgan", batch=100, steps=10)
     assert not made.private
     assert "NOT PRIVATE" in str(made)
 

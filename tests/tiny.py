@@ -42,7 +42,14 @@ def tiny_images(rows: int = 64, seed: int = 0) -> Images:
     return Images(source.integers(0, 256, (rows, 8, 8, 1), dtype=np.uint8), source.integers(0, 2, rows))
 
 
-def tiny_plan(schema: TableSchema | ImageSchema = TINY_TABLE, **options: object) -> Plan:
-    """Three private steps on 64 rows."""
-    settings: dict[str, object] = {"epsilon": 2.0, "delta": 1e-3, "rows": 64, "batch": 8, "steps": 3}
+def tiny_plan(schema: TableSchema | ImageSchema | None = TINY_TABLE, **options: object) -> Plan:
+    """Three private steps of a critic on 64 rows."""
+    settings: dict[str, object] = {
+        "epsilon": 2.0,
+        "delta": 1e-3,
+        "rows": 64,
+        "batch": 8,
+        "steps": 3,
+        "recipe": "dp-cgan",
+    }
     return plan(schema, **{**settings, **options})  # type: ignore[arg-type]

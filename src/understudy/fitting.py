@@ -21,6 +21,8 @@ from understudy.engine.sampling import Rows
 from understudy.errors import CheckpointError, Interrupted, PlanError, UnderstudyError
 from understudy.gan.apprentice import Apprentice
 from understudy.gan.publishing import label_weights, mean_embedding, row_count, trained_teacher
+from understudy.gan.table_apprentice import TableApprentice
+from understudy.gan.table_publishing import publish_marginals
 from understudy.gan.trainer import Trainer
 from understudy.recipes.parts import PublicWarmStart
 from understudy.release import Card, Release, packages_in_use
@@ -146,7 +148,7 @@ def rehearse(
 
 
 def _kind_of(plan: Plan) -> type[_CriticRun | _StatisticRun]:
-    return _CriticRun if plan.recipe.embedding is None else _StatisticRun
+    return _CriticRun if plan.recipe.has_critic else _StatisticRun
 
 
 class _Run(ABC):
@@ -294,7 +296,7 @@ class _Run(ABC):
         """One step of training."""
 
     @abstractmethod
-    def _learner(self) -> Trainer | Apprentice:
+    def _learner(self) -> Trainer | Apprentice | TableApprentice:
         """What holds the networks."""
 
     @abstractmethod
@@ -368,7 +370,7 @@ class _CriticRun(_Run):
 
 
 class _StatisticRun(_Run):
-    """Training on a mean embedding that is published at the start; all steps after that are free."""
+    """Training on a private statistic that is published at the start; all steps after that are free."""
 
     def _take_up(self, account: Account, state: RunState, every: int) -> None:
         account.resume(state.entry, 0, every)
@@ -378,21 +380,28 @@ class _StatisticRun(_Run):
         plan, schema, noise = self._plan, self._schema, self._noise
         count = row_count(plan, len(rows), noise)
         weights = label_weights(plan, schema, rows, noise)
-        assert weights is not None
         self._published = _Published(weights, count)
+        if plan.recipe.marginals is not None:
+            marginals = publish_marginals(plan, schema, rows, weights, count, noise)
+            self._apprentice: Apprentice | TableApprentice = TableApprentice(
+                plan.recipe, schema, marginals, self._seed
+            )
+            return
+        assert weights is not None
         means = mean_embedding(plan, schema, rows, weights, count, noise)
         teacher = trained_teacher(plan, schema, rows, count, noise)
         self._apprentice = Apprentice(plan.recipe, schema, means, teacher, self._seed)
 
     def _restore(self, state: RunState, tensors: dict[str, Tensor]) -> None:
         del state  # what was published is among the tensors
-        self._apprentice = Apprentice.restored(self._plan.recipe, self._schema, tensors, self._seed)
+        kind = Apprentice if self._plan.recipe.marginals is None else TableApprentice
+        self._apprentice = kind.restored(self._plan.recipe, self._schema, tensors, self._seed)
 
     def _advance(self, rows: Rows, public: Rows | None) -> None:
         del rows, public  # a free step looks at neither
         self._apprentice.advance()
 
-    def _learner(self) -> Apprentice:
+    def _learner(self) -> Apprentice | TableApprentice:
         return self._apprentice
 
     def _drawn(self) -> int:

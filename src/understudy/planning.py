@@ -15,8 +15,9 @@ from understudy.privacy.accounting import Spent, spent
 from understudy.privacy.budget import Adjacency, Budget
 from understudy.privacy.calibration import noise_for, steps_for
 from understudy.privacy.mechanisms import Charge, GaussianRelease, Mechanism, Selection, SubsampledGaussian
-from understudy.recipes import NoisyLabelHistogram, Recipe, find_recipe
+from understudy.recipes import NoisyLabelHistogram, Recipe, default_recipe, find_recipe
 from understudy.recipes.parts import SharedLabelHistogram
+from understudy.recipes.serving import for_schema, refuse_unserved
 from understudy.schema import CodeSchema, ImageSchema, Schema, TableSchema
 
 if TYPE_CHECKING:
@@ -30,9 +31,9 @@ ROWS = "row count"
 EMBEDDING = "mean embedding"
 FEATURE_MEAN = "feature mean"
 TEACHER = "teacher"
-
-SMALLEST_IMAGE = 8
-"""Fewer pixels along a side leave nothing for the wavelets of an embedding."""
+COLUMNS = "column counts"
+LABEL_PAIRS = "label pairs"
+PAIRS = "column pairs"
 
 ROW_COUNT_NOISE = 20.0
 """Standard deviation of the noisy row count, when the curator does not declare the number of rows."""
@@ -74,7 +75,7 @@ class Plan:
 
     @property
     def training(self) -> SubsampledGaussian:
-        """The mechanism of the private steps; PlanError for a recipe with an embedding, which takes none."""
+        """The mechanism of the private steps; PlanError for a recipe without a critic, which takes none."""
         mechanism = self._mechanism(TRAINING)
         if mechanism is None:
             raise PlanError(
@@ -122,6 +123,21 @@ class Plan:
         assert mechanism is None or isinstance(mechanism, GaussianRelease)
         return mechanism
 
+    def noise_of(self, purpose: str) -> float:
+        """The σ that was charged for a purpose; zero in a baseline, which has no budget.
+
+        Raises:
+            PlanError: the plan does not charge it, so it must not be drawn.
+        """
+        if not self.private:
+            return 0.0
+        release = self.gaussian(purpose)
+        if release is None:
+            raise PlanError(
+                f"the plan does not charge the {purpose}, so it must not be drawn. Make a new plan."
+            )
+        return release.noise_multiplier
+
     def _mechanism(self, purpose: str) -> Mechanism | None:
         return next((charge.mechanism for charge in self.run_charges if charge.purpose == purpose), None)
 
@@ -139,7 +155,7 @@ class Plan:
         return "\n".join(lines)
 
     def _mechanism_lines(self) -> list[str]:
-        if self.recipe.embedding is None:
+        if self.recipe.has_critic:
             step = self.training
             return [
                 f"steps             {step.steps:,}",
@@ -165,7 +181,7 @@ def plan(
     delta: float = 1e-5,
     adjacency: Adjacency = Adjacency.ADD_OR_REMOVE_ONE,
     rows: int | None,
-    recipe: Recipe | str = "dp-cgan",
+    recipe: Recipe | str | None = None,
     batch: int | None = None,
     noise_multiplier: float | None = None,
     steps: int | None = None,
@@ -183,27 +199,29 @@ def plan(
         adjacency: which data sets are neighbours.
         rows: the public number of rows. Pass None if the number itself is private: a little budget is then spent
             on estimating it, and the sampling rate is a constant.
-        recipe: a recipe or the name of one.
+        recipe: a recipe or the name of one; None takes `default_recipe(schema)`, which is our own where it serves.
         batch: expected batch size, instead of the recipe's.
         noise_multiplier: σ, instead of the recipe's.
-        steps: critic steps (generator steps for a recipe with an embedding), instead of the recipe's.
+        steps: critic steps (generator steps for a recipe without a critic), instead of the recipe's.
         accept_large_delta: allow δ ≥ 1/rows.
 
     Raises:
         BudgetError: the budget is too small for the run, or δ is too large for the rows.
         PlanError: the settings contradict each other.
     """
-    chosen = _with_overrides(find_recipe(recipe), batch, noise_multiplier, steps)
+    found = default_recipe(schema).recipe if recipe is None else find_recipe(recipe)
+    chosen = _with_overrides(for_schema(found, schema), batch, noise_multiplier, steps)
     if schema is not None and not chosen.conditional:
         schema = without_label(schema)
-    if chosen.embedding is not None:
-        _refuse_without_images(chosen, schema, rows)
+    refuse_unserved(chosen, schema)
+    if rows is not None and rows < 1:
+        raise PlanError(f"the number of rows must be at least 1, got {rows}.")
     if epsilon is None:
         return _baseline(chosen, schema, rows)
     budget = Budget(epsilon, delta, adjacency)
     if rows is not None and rows > 0 and not accept_large_delta:
         budget.refuse_large_delta(rows)
-    if chosen.embedding is not None:
+    if not chosen.has_critic:
         return _statistic_plan(chosen, schema, rows, budget)
     rate = _sampling_rate(chosen.batch, rows)
     fixed = _side_charges(chosen, schema, rows)
@@ -237,8 +255,11 @@ def without_label(schema: Schema) -> Schema:
 
 
 def _with_overrides(recipe: Recipe, batch: int | None, sigma: float | None, steps: int | None) -> Recipe:
-    if sigma is not None and recipe.embedding is not None:
-        raise PlanError(f"recipe {recipe.name!r} takes its noise from the budget: leave --sigma out.")
+    if sigma is not None and not recipe.has_critic:
+        raise PlanError(
+            f"recipe {recipe.name!r} takes its noise from the budget: leave --sigma out, or name a recipe with a "
+            "critic, such as --recipe dp-cgan."
+        )
     if sigma is not None and steps is None:
         recipe = replace(recipe, noise_multiplier=sigma, steps=None)
     elif steps is not None and sigma is None:
@@ -251,8 +272,6 @@ def _with_overrides(recipe: Recipe, batch: int | None, sigma: float | None, step
 def _sampling_rate(batch: int, rows: int | None) -> float:
     if rows is None:
         return DEFAULT_SAMPLING_RATE
-    if rows < 1:
-        raise PlanError(f"the number of rows must be at least 1, got {rows}.")
     if batch > rows:
         raise PlanError(
             f"the expected batch of {batch} is larger than the data set of {rows} rows. "
@@ -292,32 +311,12 @@ def _training(recipe: Recipe, rate: float, fixed: Sequence[Charge], budget: Budg
     return SubsampledGaussian(rate, sigma, steps)
 
 
-def _refuse_without_images(recipe: Recipe, schema: Schema | None, rows: int | None) -> None:
-    """A recipe with an embedding needs labelled images of some size."""
-    if rows is not None and rows < 1:
-        raise PlanError(f"the number of rows must be at least 1, got {rows}.")
-    if schema is None:
-        return
-    if not isinstance(schema, ImageSchema):
-        raise PlanError(
-            f"recipe {recipe.name!r} makes images only, but the schema describes a {schema.kind}. "
-            "Use a recipe with dense networks, such as dp-cgan."
-        )
-    if schema.classes is None:
-        raise PlanError(f"recipe {recipe.name!r} needs labelled images: declare classes in the schema.")
-    if min(schema.height, schema.width) < SMALLEST_IMAGE:
-        raise PlanError(
-            f"recipe {recipe.name!r} needs images of at least {SMALLEST_IMAGE}×{SMALLEST_IMAGE} pixels, "
-            f"got {schema.height}×{schema.width}."
-        )
-
-
 def _statistic_plan(recipe: Recipe, schema: Schema | None, rows: int | None, budget: Budget) -> Plan:
     """A run without a critic: every charge is a Gaussian release, and shares of 1/σ² decide between them."""
     fixed = _side_charges(recipe, schema, rows)
 
     def charges(sigma: float) -> tuple[Charge, ...]:
-        return (*fixed, *_shared_charges(recipe, sigma))
+        return (*fixed, *_shared_charges(recipe, schema, sigma))
 
     sigma = noise_for(charges, budget)
     taught = _with_lessons(recipe, charges(sigma), rows)
@@ -343,11 +342,17 @@ def _with_lessons(recipe: Recipe, charges: Sequence[Charge], rows: int | None) -
     return replace(recipe, teacher=recipe.teacher.at_noise(None if rows is None else whole / rows))
 
 
-def _shared_charges(recipe: Recipe, sigma: float) -> tuple[Charge, ...]:
+def _shared_charges(recipe: Recipe, schema: Schema | None, sigma: float) -> tuple[Charge, ...]:
     """Releases that together cost what one with noise σ does, each its share of it, in the order they run."""
     wanted: list[tuple[str, float, int]] = []
-    if isinstance(recipe.labels, SharedLabelHistogram):
+    labelled = schema is None or schema.label_classes is not None
+    if isinstance(recipe.labels, SharedLabelHistogram) and labelled:
         wanted.append((LABELS, recipe.labels.share, 1))
+    if (marginals := recipe.marginals) is not None:
+        several = not isinstance(schema, TableSchema) or len(schema.features) > 1
+        wanted.append((COLUMNS, marginals.column_share, 1))
+        wanted.append((LABEL_PAIRS, marginals.label_share if labelled else 0.0, 1))
+        wanted.append((PAIRS, marginals.pair_share if several else 0.0, 1))
     if recipe.embedding is not None:
         wanted.append((EMBEDDING, recipe.embedding.share, 1))
     if recipe.teacher is not None:
@@ -357,13 +362,14 @@ def _shared_charges(recipe: Recipe, sigma: float) -> tuple[Charge, ...]:
     return tuple(
         Charge(purpose, GaussianRelease(sigma * math.sqrt(count * whole / share), count))
         for purpose, share, count in wanted
+        if share > 0
     )
 
 
 def _baseline(recipe: Recipe, schema: Schema | None, rows: int | None) -> Plan:
     if rows is None:
         raise PlanError("a baseline without privacy needs the number of rows.")
-    if recipe.embedding is not None:
+    if not recipe.has_critic:
         teacher = None if recipe.teacher is None else recipe.teacher.at_noise(0.0)
         recipe = replace(recipe, teacher=teacher)
         return Plan(recipe=recipe, schema=schema, budget=None, rows=rows, charges=(), spent=None)

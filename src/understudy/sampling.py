@@ -12,6 +12,7 @@ from understudy.encode import decode
 from understudy.errors import ReleaseError
 from understudy.gan.apprentice import Performer
 from understudy.gan.generators import draw_latent
+from understudy.gan.tabular import TableGenerator
 from understudy.gan.warping import warped
 from understudy.images import Images
 from understudy.weights import generator_with
@@ -97,7 +98,7 @@ def sample_chunks(
 
 
 def _draw(
-    generator: Generator | Performer,
+    generator: Generator | Performer | TableGenerator,
     recipe: Recipe,
     labels: torch.Tensor | None,
     size: int,
@@ -132,12 +133,14 @@ def doubtful(seen: torch.Tensor, labels: torch.Tensor, certainty: float) -> torc
 
 
 def _made(
-    generator: Generator | Performer,
+    generator: Generator | Performer | TableGenerator,
     recipe: Recipe,
     labels: torch.Tensor | None,
     size: int,
     source: torch.Generator,
 ) -> torch.Tensor:
+    if isinstance(generator, TableGenerator):
+        return generator.draw(labels, size, source)
     made: torch.Tensor = generator(draw_latent(recipe.latent, size, source), labels)
     return made if recipe.warp is None else warped(made, recipe.warp, source)
 

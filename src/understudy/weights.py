@@ -9,14 +9,16 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 
 from understudy.errors import PlanError, ReleaseError
-from understudy.gan.apprentice import Performer, build_performer
+from understudy.gan.apprentice import build_performer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from torch import Tensor
 
+    from understudy.gan.apprentice import Performer
     from understudy.gan.generators import Generator
+    from understudy.gan.tabular import TableGenerator
     from understudy.recipes import Recipe
     from understudy.schema import Schema
 
@@ -70,7 +72,9 @@ def _expected_tensors(recipe: Recipe, schema: Schema) -> dict[str, Tensor]:
     return state
 
 
-def generator_with(weights: Mapping[str, Tensor], recipe: Recipe, schema: Schema) -> Generator | Performer:
+def generator_with(
+    weights: Mapping[str, Tensor], recipe: Recipe, schema: Schema
+) -> Generator | Performer | TableGenerator:
     """The generator with these weights, and with its teacher if it has one, ready to sample."""
     generator = build_performer(recipe, schema)
     generator.load_state_dict(dict(weights))

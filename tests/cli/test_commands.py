@@ -67,7 +67,20 @@ def test_every_command_teaches_with_an_example() -> None:
 
 def test_plan_answers_in_json() -> None:
     """The machine-readable plan holds the certified cost and the numbers to train with."""
-    result = understudy("plan", "--rows", 60000, "--epsilon", 9.6, "--batch", 600, "--sigma", 1.15, "--json")
+    words = [
+        "plan",
+        "--recipe",
+        "dp-cgan",
+        "--rows",
+        60000,
+        "--epsilon",
+        9.6,
+        "--batch",
+        600,
+        "--sigma",
+        1.15,
+    ]
+    result = understudy(*words, "--json")
     assert result.returncode == 0, result.stderr
     plain: dict[str, Any] = json.loads(result.stdout)
     assert plain["spent"]["epsilon"] <= 9.6
@@ -112,7 +125,11 @@ def test_recipes_are_listed_and_shown() -> None:
     [
         (["plan", "--rows", "100", "--epsilon", "-1"], 1, "epsilon must be a positive"),
         (["plan", "--rows", "100", "--epsilon", "1", "--delta", "0.5"], 1, "--accept-large-delta"),
-        (["plan", "--rows", "100", "--epsilon", "1"], 1, "larger than the data set of 100 rows"),
+        (
+            ["plan", "--rows", "100", "--epsilon", "1", "--recipe", "dp-cgan"],
+            1,
+            "larger than the data set of 100 rows",
+        ),
         (["plan", "--rows", "many", "--epsilon", "1"], 2, "--rows"),
         (
             ["plan", "--rows", "1000", "--epsilon", "1", "--recipe", "dpcgan"],

@@ -25,7 +25,8 @@ from understudy.privacy.ledger import Ledger
 from understudy.schema import load_schema
 
 OPTIONS = (
-    "--schema patients.toml --epsilon 3 --delta 1e-3 --rows 300 --batch 16 --steps 60 --checkpoint-every 20"
+    "--schema patients.toml --recipe dp-cgan --epsilon 3 --delta 1e-3 --rows 300 --batch 16 --steps 60 "
+    "--checkpoint-every 20"
 )
 
 
@@ -94,7 +95,8 @@ def main() -> None:
     torch.optim.SGD(
         [torch.nn.Parameter(torch.zeros(1))]
     )  # loads what torch loads late, once for all children
-    plan(load_schema(source / "patients.toml"), epsilon=3, delta=1e-3, rows=300, batch=16, steps=60)
+    schema = load_schema(source / "patients.toml")
+    plan(schema, epsilon=3, delta=1e-3, rows=300, recipe="dp-cgan", batch=16, steps=60)
     start = time.monotonic()
     os.waitpid(fit_in_child(prepared(source, work / "whole"), resume=False), 0)
     longest = 1.1 * (time.monotonic() - start)

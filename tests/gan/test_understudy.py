@@ -14,7 +14,7 @@ import pytest
 import torch
 from scipy import stats
 
-from tiny import TINY_IMAGES, TINY_TABLE, tiny_images
+from tiny import TINY_IMAGES, tiny_images
 from understudy.account import LedgerAccount
 from understudy.checkpoint import Checkpoints
 from understudy.encode import encode
@@ -37,7 +37,7 @@ from understudy.recipes import RECIPES, Recipe
 from understudy.recipes.parts import Lessons, LinearTeacher, MeanEmbedding, UpsamplingGenerator, Warp
 from understudy.release import Release
 from understudy.sampling import doubtful
-from understudy.schema import ImageSchema
+from understudy.schema import CodeSchema, ImageSchema
 from understudy.weights import generator_with
 
 GradientSum = Callable[[Taught, torch.Tensor, float], torch.Tensor]
@@ -271,13 +271,13 @@ def test_only_the_ratio_of_shares_matters() -> None:
 @pytest.mark.parametrize(
     ("schema", "text"),
     [
-        (TINY_TABLE, "such as dp-cgan"),
+        (CodeSchema(("a", "b")), "such as ppgan"),
         (ImageSchema(8, 8, 1), "needs labelled images"),
         (ImageSchema(7, 28, 1, classes=("a", "b")), "at least 8×8"),
     ],
 )
 def test_data_that_it_cannot_make_is_refused_in_the_plan(schema: ImageSchema, text: str) -> None:
-    """Tables, unlabelled and tiny images are refused before anything is spent."""
+    """Codes, unlabelled and tiny images are refused before anything is spent."""
     with pytest.raises(PlanError, match=text):
         plan(schema, epsilon=1.0, rows=1000, recipe="understudy")
 

@@ -78,4 +78,4 @@ def code_release() -> Release:
     schema = CodeSchema(tuple(f"{250 + k}.0" for k in range(12)))
     rows = (np.random.default_rng(0).random((64, 12)) < 0.3).astype(int)
     frame = pd.DataFrame(rows, columns=list(schema.codes))
-    return fit(frame, plan(schema, epsilon=2.0, delta=1e-3, rows=64, batch=8, steps=3))
+    return fit(frame, plan(schema, epsilon=2.0, delta=1e-3, rows=64, recipe="dp-cgan", batch=8, steps=3))

@@ -24,7 +24,7 @@ from understudy.cli.options import (
     Sigma,
     Steps,
 )
-from understudy.cli.running import beside, choose_threads, open_account, stopping
+from understudy.cli.running import beside, choose_threads, chosen_recipe, open_account, stopping
 from understudy.privacy.budget import Adjacency
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def fit_command(
     epsilon: Annotated[float | None, typer.Option(help="The budget's ε.")] = None,
     delta: Delta = 1e-5,
     schema: SchemaFile = None,
-    recipe: RecipeName = "dp-cgan",
+    recipe: RecipeName = None,
     rows: Rows = None,
     batch: Batch = None,
     sigma: Sigma = None,
@@ -75,9 +75,11 @@ def fit_command(
     """Train a generator under differential privacy and release it.
 
     Examples:
-        understudy fit digits --epsilon 5 --steps 500 --batch 64 --out digits-release
+        understudy fit digits --epsilon 5 --out digits-release
 
         understudy fit patients.csv --schema patients.toml --rows 12000 --epsilon 3 --out release
+
+        understudy fit mnist --recipe dp-cgan --sigma 1.15 --epsilon 9.6 --out paper-release
     """
     from understudy.checkpoint import Checkpoints
     from understudy.errors import PlanError
@@ -98,7 +100,7 @@ def fit_command(
             delta=delta,
             adjacency=adjacency,
             rows=counted,
-            recipe=recipe,
+            recipe=chosen_recipe(recipe, found),
             batch=batch,
             noise_multiplier=sigma,
             steps=steps,

@@ -13,6 +13,7 @@ __all__ = [
     "AcceptLargeDelta",
     "AsJson",
     "Batch",
+    "CriticRecipe",
     "DatasetName",
     "Delta",
     "LedgerFile",
@@ -29,10 +30,20 @@ PrivateData = Annotated[
     str, typer.Argument(help="A CSV, Parquet, npz or IDX file, an image folder, or a known name.")
 ]
 Delta = Annotated[float, typer.Option(help="The budget's δ; below 1/rows.")]
-RecipeName = Annotated[str, typer.Option(help="Name of a recipe, or a TOML file.")]
+RecipeName = Annotated[
+    str | None,
+    typer.Option(
+        help="Name of a recipe, or a TOML file; understudy by default, where it serves.", show_default=False
+    ),
+]
+CriticRecipe = Annotated[
+    str, typer.Option(help="Name of a recipe with a critic, whose settings can be varied, or a TOML file.")
+]
 Batch = Annotated[int | None, typer.Option(help="Expected batch size, instead of the recipe's.")]
 Sigma = Annotated[float | None, typer.Option(help="Noise multiplier σ: the steps follow.")]
-Steps = Annotated[int | None, typer.Option(help="Critic steps: the noise follows.")]
+Steps = Annotated[
+    int | None, typer.Option(help="Critic steps: the noise follows. Without a critic: generator steps.")
+]
 Neighbours = Annotated[Adjacency, typer.Option(help="Which data sets are neighbours.")]
 Rows = Annotated[
     int | None, typer.Option(help="Number of rows, if it is public. Otherwise it is estimated with noise.")

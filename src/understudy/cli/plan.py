@@ -20,6 +20,7 @@ from understudy.cli.options import (
     Sigma,
     Steps,
 )
+from understudy.cli.running import chosen_recipe
 from understudy.privacy.budget import Adjacency
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def plan_command(
     rows: Annotated[int, typer.Option(help="Number of records; a public fact.")],
     epsilon: Annotated[float, typer.Option(help="The budget's ε.")],
     delta: Delta = 1e-5,
-    recipe: RecipeName = "dp-cgan",
+    recipe: RecipeName = None,
     batch: Batch = None,
     sigma: Sigma = None,
     steps: Steps = None,
@@ -46,19 +47,22 @@ def plan_command(
 
     No data is read. Example:
 
-        understudy plan --rows 60000 --epsilon 9.6 --delta 1e-5 --batch 600 --sigma 1.15
+        understudy plan --rows 12000 --epsilon 3 --schema patients.toml
+
+        understudy plan --recipe dp-cgan --rows 60000 --epsilon 9.6 --delta 1e-5 --batch 600 --sigma 1.15
     """
     from understudy.codec import to_json, to_plain
     from understudy.planning import plan
     from understudy.schema import load_schema
 
+    found = None if schema is None else load_schema(schema)
     made = plan(
-        None if schema is None else load_schema(schema),
+        found,
         epsilon=epsilon,
         delta=delta,
         adjacency=adjacency,
         rows=rows,
-        recipe=recipe,
+        recipe=chosen_recipe(recipe, found),
         batch=batch,
         noise_multiplier=sigma,
         steps=steps,
@@ -70,7 +74,7 @@ def plan_command(
         print_json(to_plain(made))
         return
     out.print(str(made), highlight=False)
-    if made.recipe.embedding is None:
+    if made.recipe.has_critic:
         out.print(_alternatives(made))
 
 

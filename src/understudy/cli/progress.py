@@ -35,10 +35,10 @@ def fit_with_bar(bar: Bar, data: object, plan: Plan, **options: object) -> Relea
 
 
 def _spent_note(plan: Plan, done: int) -> str:
-    """ε after this many steps, as text; a recipe with an embedding spends all of it before its first step."""
+    """ε after this many steps, as text; a recipe without a critic spends all of it before its first step."""
     if plan.budget is None or plan.spent is None:
         return "NOT PRIVATE"
-    if done == plan.steps or plan.recipe.embedding is not None:
+    if done == plan.steps or not plan.recipe.has_critic:
         return f"ε {plan.spent.epsilon:.3f}"
     charges = [
         replace(charge, mechanism=replace(plan.training, steps=done))

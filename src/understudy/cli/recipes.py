@@ -51,13 +51,13 @@ def list_recipes(
         plain = to_plain(recipe)
         table.add_row(
             recipe.name,
-            plain["objective"]["kind"] if recipe.embedding is None else "mean embedding",
-            f"{plain['generator']['kind']} / {plain['critic']['kind'] if recipe.embedding is None else 'none'}",
+            plain["objective"]["kind"] if recipe.has_critic else "private statistic",
+            f"{plain['generator']['kind']} / {plain['critic']['kind'] if recipe.has_critic else 'none'}",
             plain["labels"]["kind"] if recipe.conditional else "none",
-            plain["clipping"]["kind"] if recipe.embedding is None else "unit norm",
+            plain["clipping"]["kind"] if recipe.has_critic else "unit norm",
             str(recipe.batch),
             "from budget" if recipe.noise_multiplier is None else f"{recipe.noise_multiplier:g}",
-            str(plain["turns"].get("count", plain["turns"]["kind"])) if recipe.embedding is None else "0",
+            str(plain["turns"].get("count", plain["turns"]["kind"])) if recipe.has_critic else "0",
             recipe.summary,
         )
     out.print(table)

@@ -18,12 +18,37 @@ if TYPE_CHECKING:
     from understudy.account import LedgerAccount
     from understudy.evaluation.sweep import Bill
     from understudy.planning import Plan
+    from understudy.recipes import Recipe
+    from understudy.schema import Schema
 
-__all__ = ["Signals", "beside", "bill_for", "choose_threads", "command_line", "open_account", "stopping"]
+__all__ = [
+    "Signals",
+    "beside",
+    "bill_for",
+    "choose_threads",
+    "chosen_recipe",
+    "command_line",
+    "open_account",
+    "stopping",
+]
 
 OWN_DATASET = "this data set"
 NO_LIMIT = 1e6
 """The ε of a ledger that only records: a sweep's own, which must take any number of runs."""
+
+
+def chosen_recipe(name: str | None, schema: Schema | None) -> Recipe | str:
+    """The recipe that was named, or the default for such data, with a line if it is not the usual one."""
+    from understudy.recipes import default_recipe
+
+    if name is not None:
+        return name
+    default = default_recipe(schema)
+    if default.why is not None:
+        err.print(default.why, highlight=False)
+    elif schema is None:
+        err.print("no schema: planned as for labelled images; pass --schema for a table.", highlight=False)
+    return default.recipe
 
 
 def beside(release: Path, ending: str) -> Path:
@@ -158,5 +183,7 @@ def choose_threads(plan: Plan, threads: int | None) -> None:
 
     if threads is not None:
         torch.set_num_threads(threads)
-    elif plan.recipe.embedding is None and isinstance(plan.recipe.critic, DenseCritic):
+    elif plan.recipe.marginals is not None or (
+        plan.recipe.has_critic and isinstance(plan.recipe.critic, DenseCritic)
+    ):
         torch.set_num_threads(1)

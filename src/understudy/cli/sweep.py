@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from understudy.cli.console import err, out, progress_bar
-from understudy.cli.options import DatasetName, Delta, LedgerFile, PrivateData, RecipeName, Rows, SchemaFile
+from understudy.cli.options import (
+    CriticRecipe,
+    DatasetName,
+    Delta,
+    LedgerFile,
+    PrivateData,
+    Rows,
+    SchemaFile,
+)
 from understudy.cli.running import bill_for
 from understudy.errors import PlanError
 from understudy.evaluation.learners import Learner
@@ -30,7 +38,7 @@ def sweep_command(
     ],
     epsilon: Annotated[str, typer.Option(help="Budgets of one run to try, such as 1,2,4,8.")] = "1,2,4,8",
     delta: Delta = 1e-5,
-    recipe: RecipeName = "dp-cgan",
+    recipe: CriticRecipe = "dp-cgan",
     vary: Annotated[
         list[str] | None,
         typer.Option(help="name=v1,v2 of noise_multiplier, steps, batch, clip or capacity; may be repeated."),

@@ -17,6 +17,7 @@ from understudy.encode import encoded_shape
 from understudy.gan.embedding import Embedding, brightness
 from understudy.gan.free_training import FreeTraining, parts_of
 from understudy.gan.generators import Generator, build_generator, draw_latent, image_shape
+from understudy.gan.tabular import TableGenerator, build_table_generator
 from understudy.gan.teacher import Teacher
 
 if TYPE_CHECKING:
@@ -45,8 +46,10 @@ class Performer(nn.Module):
         return made
 
 
-def build_performer(recipe: Recipe, schema: Schema) -> Generator | Performer:
+def build_performer(recipe: Recipe, schema: Schema) -> Generator | Performer | TableGenerator:
     """The module that a release of this recipe holds, with fresh weights."""
+    if recipe.marginals is not None:
+        return build_table_generator(recipe, schema)
     generator = build_generator(recipe, schema)
     if recipe.teacher is None:
         return generator

@@ -22,6 +22,7 @@ from understudy.recipes.parts import (
     DeconvGenerator,
     DenseGenerator,
     Latent,
+    LatentClasses,
     LatentLaw,
     UpsamplingGenerator,
 )
@@ -178,6 +179,8 @@ def build_generator(recipe: Recipe, schema: Schema) -> Generator:
                     f"recipe {recipe.name!r} needs labelled images: declare classes in the schema."
                 )
             return Upsampler(part, recipe.latent.dim, classes, image_shape(shape, recipe.name))
+        case LatentClasses():
+            raise PlanError(f"recipe {recipe.name!r} makes tables from marginals only.")
     return Generator(body, classes, shape)
 
 

@@ -88,7 +88,7 @@ def mean_embedding(
     """
     assert plan.recipe.embedding is not None
     embedding = Embedding(plan.recipe.embedding, image_shape(encoded_shape(schema), plan.recipe.name))
-    sums = noisy_class_sums(embedding, rows, len(weights), _noise_of(plan, EMBEDDING), noise)
+    sums = noisy_class_sums(embedding, rows, len(weights), plan.noise_of(EMBEDDING), noise)
     return class_means(sums, torch.tensor(weights, dtype=torch.float64) * count)
 
 
@@ -99,15 +99,5 @@ def trained_teacher(plan: Plan, schema: Schema, rows: Rows, count: float, noise:
         return None
     shape = image_shape(encoded_shape(schema), plan.recipe.name)
     teacher = Teacher(part, shape, len(schema.label_classes or ()))
-    teach(teacher, part, rows, count, _noise_of(plan, FEATURE_MEAN), _noise_of(plan, TEACHER), noise)
+    teach(teacher, part, rows, count, plan.noise_of(FEATURE_MEAN), plan.noise_of(TEACHER), noise)
     return teacher
-
-
-def _noise_of(plan: Plan, purpose: str) -> float:
-    """σ as charged; zero only in a baseline, which has no budget."""
-    if not plan.private:
-        return 0.0
-    release = plan.gaussian(purpose)
-    if release is None:
-        raise PlanError(f"the plan does not charge the {purpose}, so it must not be drawn. Make a new plan.")
-    return release.noise_multiplier

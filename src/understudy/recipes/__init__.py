@@ -9,8 +9,18 @@ from understudy.errors import RecipeError
 from understudy.recipes import own, papers
 from understudy.recipes.parts import NoisyLabelHistogram
 from understudy.recipes.recipe import Recipe
+from understudy.recipes.serving import DefaultRecipe, default_recipe
 
-__all__ = ["RECIPES", "NoisyLabelHistogram", "Recipe", "find_recipe", "recipe_from_toml", "recipe_to_toml"]
+__all__ = [
+    "RECIPES",
+    "DefaultRecipe",
+    "NoisyLabelHistogram",
+    "Recipe",
+    "default_recipe",
+    "find_recipe",
+    "recipe_from_toml",
+    "recipe_to_toml",
+]
 
 RECIPES: dict[str, Recipe] = {
     recipe.name: recipe

@@ -1,4 +1,4 @@
-"""Our own system: a private statistic instead of a critic."""
+"""Our own system: a private statistic instead of a critic, one for images and one for tables."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from understudy.engine.objectives import Wasserstein
 from understudy.recipes.parts import (
     Adam,
     Latent,
+    LatentClasses,
     LinearTeacher,
     MeanEmbedding,
+    NoisyMarginals,
     SharedLabelHistogram,
     UpsamplingGenerator,
     Warp,
@@ -17,9 +19,23 @@ from understudy.recipes.recipe import Recipe
 
 __all__ = ["UNDERSTUDY"]
 
+_TABLES = Recipe(
+    name="understudy",
+    summary="generator fitted to noisy counts of columns and of pairs of columns",
+    source="Understudy, docs/recipe.md",
+    objective=Wasserstein(),
+    generator=LatentClasses(),
+    labels=SharedLabelHistogram(),
+    generator_optimiser=Adam(rate=0.05, final_rate=1e-3, beta1=0.9, beta2=0.99),
+    clipping=GlobalClip(bound=1.0),
+    batch=1,
+    steps=500,
+    marginals=NoisyMarginals(),
+)
+
 UNDERSTUDY = Recipe(
     name="understudy",
-    summary="generator fitted to one noisy mean embedding per class, labelled by a private teacher (images)",
+    summary="generator fitted to a noisy statistic: labelled images by a mean embedding, tables by marginals",
     source="Understudy, docs/recipe.md",
     objective=Wasserstein(),
     generator=UpsamplingGenerator(),
@@ -33,4 +49,5 @@ UNDERSTUDY = Recipe(
     embedding=MeanEmbedding(),
     teacher=LinearTeacher(),
     warp=Warp(),
+    tables=_TABLES,
 )

@@ -23,12 +23,14 @@ __all__ = [
     "DenseGenerator",
     "FixedCriticSteps",
     "Latent",
+    "LatentClasses",
     "LatentLaw",
     "Lessons",
     "LinearTeacher",
     "MeanEmbedding",
     "NoWarmStart",
     "NoisyLabelHistogram",
+    "NoisyMarginals",
     "Optimiser",
     "PublicWarmStart",
     "RisingCriticSteps",
@@ -94,6 +96,18 @@ class UpsamplingGenerator:
     kind: ClassVar[str] = "upsampling"
     hidden: tuple[int, ...] = (512, 1024)
     channels: int = 8
+
+
+@dataclass(frozen=True)
+class LatentClasses:
+    """Equally likely latent classes, each with chances for every outcome of every column (tables only)."""
+
+    kind: ClassVar[str] = "latent-classes"
+    count: int = 100
+
+    def __post_init__(self) -> None:
+        if self.count < 1:
+            raise RecipeError(f"a generator needs at least one latent class, got {self.count}.")
 
 
 @dataclass(frozen=True)
@@ -195,7 +209,7 @@ class NoisyLabelHistogram:
 
 @dataclass(frozen=True)
 class SharedLabelHistogram:
-    """Class counts published once with Gaussian noise that takes this share of the budget (with `MeanEmbedding`)."""
+    """Class counts published once with Gaussian noise that takes this share of the budget (without a critic)."""
 
     kind: ClassVar[str] = "shared-histogram"
     share: float = 0.05
@@ -288,6 +302,53 @@ class MeanEmbedding:
             raise RecipeError(f"a mean embedding needs positive length scales, got {lengths}.")
         if min(self.pixel_frequencies, self.wavelet_frequencies) < 1:
             raise RecipeError("a mean embedding needs at least one frequency for each length scale.")
+
+
+@dataclass(frozen=True)
+class NoisyMarginals:
+    """Noisy counts of the columns of a table, of columns by class, and of columns in pairs.
+
+    Each kind is one vector of k tables of counts with sensitivity √k, and one Gaussian release.
+
+    Args:
+        bins: the most bins of about equal mass that a column of numbers has.
+        tails: how often the first and the last of them are halved.
+        support: how many standard deviations of the noise a cell should hold; fewer rows make coarser bins.
+        columns: the most columns that are compared in pairs.
+        by_class: whether pairs are counted for each class.
+        column_share: the part of the budget (of 1/σ²) that the counts of columns take.
+        label_share: the part that counts by class take; 0 leaves them out.
+        pair_share: the part that pairs take; 0 leaves them out.
+    """
+
+    bins: int = 12
+    tails: int = 2
+    support: float = 4.0
+    columns: int = 32
+    by_class: bool = True
+    column_share: float = 0.25
+    label_share: float = 0.4
+    pair_share: float = 0.3
+
+    @property
+    def slots(self) -> int:
+        """How many bins a column of numbers has at most, those in the tails included."""
+        return self.bins + 2 * self.tails
+
+    def __post_init__(self) -> None:
+        _check_share("column counts", self.column_share)
+        for what, share in (("label pairs", self.label_share), ("column pairs", self.pair_share)):
+            if share != 0:
+                _check_share(what, share)
+        if self.bins < 2 or self.tails < 0:
+            raise RecipeError(
+                f"marginals need at least two bins and no negative tails, got {self.bins} and {self.tails}."
+            )
+        if not self.support > 0 or self.columns < 2:
+            raise RecipeError(
+                "marginals need a positive support and at least two columns in pairs, "
+                f"got {self.support} and {self.columns}."
+            )
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,11 @@ from understudy.recipes.parts import (
     FixedCriticSteps,
     LabelPrior,
     Latent,
+    LatentClasses,
     LinearTeacher,
     MeanEmbedding,
     NoisyLabelHistogram,
+    NoisyMarginals,
     NoWarmStart,
     Optimiser,
     RisingCriticSteps,
@@ -40,8 +42,9 @@ class Recipe:
     `noise_multiplier` and `steps` at least one must be given, here or to `plan`; the other follows from the
     budget.
 
-    With an `embedding` there is no critic: the generator learns from one private statistic. `steps` and `batch` are
-    then those of the generator, which are free, and everything about the critic is without effect.
+    With an `embedding` (images) or `marginals` (tables) there is no critic: the generator learns from a private
+    statistic. `steps` and `batch` are then those of the generator, which are free, and everything about the critic is
+    without effect.
 
     Args:
         name: how the command line calls it.
@@ -65,16 +68,20 @@ class Recipe:
         clamp: bound on every critic weight after each step (Wasserstein without penalty), or None.
         averaging: decay of the generator's moving average, or None.
         warm_start: what happens before the first private step.
-        embedding: the private statistic that replaces the critic, or None.
+        embedding: the private statistic of images that replaces the critic, or None.
+        marginals: the private statistic of tables that replaces the critic, or None.
         teacher: the private classifier that labels generated images, or None; needs an embedding.
         warp: distortions of generated images before they are labelled, or None; needs an embedding.
+        tables: the recipe that takes over when the data is a table, or None.
     """
 
     name: str
     summary: str
     source: str
     objective: Objective
-    generator: DenseGenerator | DeconvGenerator | UpsamplingGenerator = field(default_factory=DenseGenerator)
+    generator: DenseGenerator | DeconvGenerator | UpsamplingGenerator | LatentClasses = field(
+        default_factory=DenseGenerator
+    )
     critic: DenseCritic | ConvCritic = field(default_factory=DenseCritic)
     conditional: bool = True
     latent: Latent = field(default_factory=Latent)
@@ -93,6 +100,13 @@ class Recipe:
     embedding: MeanEmbedding | None = None
     teacher: LinearTeacher | None = None
     warp: Warp | None = None
+    marginals: NoisyMarginals | None = None
+    tables: Recipe | None = None
+
+    @property
+    def has_critic(self) -> bool:
+        """Whether a critic sees private records; otherwise the generator learns from a private statistic."""
+        return self.embedding is None and self.marginals is None
 
     def __post_init__(self) -> None:
         if not self.name:
@@ -121,14 +135,28 @@ class Recipe:
         self._check_statistic()
 
     def _check_statistic(self) -> None:
-        """What goes with an embedding only, and what cannot go with one."""
-        shared = isinstance(self.labels, SharedLabelHistogram)
-        if self.embedding is None and (self.teacher or self.warp or shared):
+        """What goes with a private statistic only, and what cannot go with one."""
+        if self.embedding is None and (self.teacher or self.warp):
             raise RecipeError(
-                f"recipe {self.name!r}: a teacher, a warp and a shared label histogram need an embedding; "
-                "add one, or take them out."
+                f"recipe {self.name!r}: a teacher and a warp need an embedding; add one, or take them out."
             )
-        if self.embedding is not None and (not self.conditional or self.steps is None):
+        if self.has_critic and isinstance(self.labels, SharedLabelHistogram):
             raise RecipeError(
-                f"recipe {self.name!r}: an embedding needs labels and a number of generator steps."
+                f"recipe {self.name!r}: a shared label histogram needs an embedding or marginals; "
+                "with a critic choose a noisy histogram."
             )
+        if not self.has_critic and (not self.conditional or self.steps is None):
+            raise RecipeError(
+                f"recipe {self.name!r}: without a critic a recipe is conditional and needs generator steps."
+            )
+        if self.embedding is not None and self.marginals is not None:
+            raise RecipeError(
+                f"recipe {self.name!r}: an embedding is for images and marginals are for tables; put the "
+                "recipe for tables into the field `tables`."
+            )
+        if isinstance(self.generator, LatentClasses) != (self.marginals is not None):
+            raise RecipeError(
+                f"recipe {self.name!r}: marginals and a generator of latent classes go together."
+            )
+        if self.tables is not None and (self.tables.marginals is None or self.tables.tables is not None):
+            raise RecipeError(f"recipe {self.name!r}: the recipe for tables needs marginals of its own.")
