@@ -22,6 +22,7 @@ from understudy.recipes.parts import (
     DenseCritic,
     DenseGenerator,
     FixedCriticSteps,
+    LatentClasses,
     PublicWarmStart,
     UpsamplingGenerator,
 )
@@ -84,6 +85,8 @@ def _generator(recipe: Recipe, shape: tuple[int, ...]) -> float:
             return _conv(capacity, shape)
         case UpsamplingGenerator(hidden=hidden):
             return _dense((recipe.latent.dim, *hidden, math.prod(shape)))
+        case LatentClasses(count=count):
+            return float(count * math.prod(shape))
 
 
 def _dense(widths: tuple[int, ...]) -> float:
