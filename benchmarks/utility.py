@@ -290,7 +290,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--only", default="", help="cells whose name has this in it, such as 'mnist, ε 1'")
     parser.add_argument("--ablation", action="store_true", help="take out each idea once: first set, ε 1")
     parser.add_argument("--rows", type=int, default=ROWS, help="synthetic images per cell")
-    parser.add_argument("--steps", type=int, help="generator steps of `understudy`, instead of 1,500")
+    parser.add_argument("--steps", type=int, help="generator steps of `understudy`, instead of its own")
     parser.add_argument("--critic-steps", type=int, default=3000, help="private steps of the papers' recipes")
     parser.add_argument("--most-minutes", type=float, default=60.0, help="cap on the time of one training")
     return parser

@@ -44,7 +44,7 @@ UNDERSTUDY = Recipe(
     generator_optimiser=Adam(rate=4e-3, final_rate=8e-5, beta1=0.5, beta2=0.99),
     clipping=GlobalClip(bound=1.0),
     batch=200,
-    steps=1500,
+    steps=700,
     averaging=0.99,
     embedding=MeanEmbedding(),
     teacher=LinearTeacher(),
