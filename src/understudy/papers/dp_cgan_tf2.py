@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from understudy.papers.classifiers import Learner
 from understudy.papers.study import Classified, GridFigure, Job, Line, Metric, Scale, Study, Table
+from understudy.recipes.own import UNDERSTUDY
 from understudy.recipes.papers import (
     CGAN,
     DP_CGAN_TF2,
@@ -70,6 +71,7 @@ def study(scale: Scale) -> Study:
             scale.table_steps,
             drawn=min(scale.drawn, 10_000),
         ),
+        Job("thyroid-understudy", scale.table, UNDERSTUDY, 3.7, _THYROID, drawn=min(scale.drawn, 10_000)),
     )
     return Study(
         paper="dp-cgan-tf2",
@@ -102,10 +104,13 @@ def _images() -> Table:
 
 def _thyroid() -> Table:
     lines = []
-    for label, job, paper in (("real", "thyroid-real", 0.9858), ("DP-CGAN", "thyroid", 0.9746)):
-        claim = ("dp-cgan-tf2", "thyroid") if job == "thyroid" else None
+    printed = (
+        ("real", "thyroid-real", 0.9858, None, ""),
+        ("DP-CGAN", "thyroid", 0.9746, ("dp-cgan-tf2", "thyroid"), "the paper's 0.9746 comes from real rows"),
+        ("our recipe for tables", "thyroid-understudy", None, None, ""),
+    )
+    for label, job, paper, claim, remark in printed:
         for score in _THYROID:
             hard = score.metric is Metric.HARD_MICRO
-            remark = "the paper's 0.9746 comes from real rows" if hard and job == "thyroid" else ""
-            lines.append(Line(label, job, score, paper if hard else None, claim, remark))
+            lines.append(Line(label, job, score, paper if hard else None, claim, remark if hard else ""))
     return Table("table-2", "Table 2: thyroid, classifiers trained on synthetic rows only", tuple(lines))

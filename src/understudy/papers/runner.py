@@ -55,7 +55,7 @@ class Outcome:
         seed: its seed.
         fingerprint: of everything that the result depends on.
         epsilon: certified for this very run; None for real rows and for baselines without noise.
-        steps: critic steps taken.
+        steps: steps taken.
         noise_multiplier: σ.
         seconds: how long it took.
         values: the scores by name.
@@ -156,8 +156,8 @@ def _run(job: Job, seed: int, path: Path, sets: _Sets, steps: _Steps) -> Outcome
         seed=seed,
         fingerprint=job.fingerprint(seed),
         epsilon=None if decided is None or decided.spent is None else decided.spent.epsilon,
-        steps=0 if decided is None else decided.training.steps,
-        noise_multiplier=0.0 if decided is None else decided.training.noise_multiplier,
+        steps=0 if decided is None else decided.steps,
+        noise_multiplier=0.0 if decided is None else decided.recipe.noise_multiplier or 0.0,
         seconds=round(time.monotonic() - started, 2),
         values=values,
         losses=tuple(steps.losses),
@@ -170,14 +170,14 @@ def _run(job: Job, seed: int, path: Path, sets: _Sets, steps: _Steps) -> Outcome
 
 def _plan(job: Job, schema: Schema, rows: int) -> Plan:
     assert job.recipe is not None
-    batch = min(job.recipe.batch, max(1, rows // 4))
+    most = max(1, rows // 4)
     return plan(
         schema,
         epsilon=job.epsilon,
         delta=job.delta,
         rows=rows,
         recipe=job.recipe,
-        batch=batch,
+        batch=most if job.recipe.batch > most else None,
         steps=job.steps,
         noise_multiplier=job.recipe.noise_multiplier if job.keep_noise else None,
     )
