@@ -26,6 +26,18 @@ def test_every_recipe_names_its_source(name: str) -> None:
     assert 0 < len(recipe.summary) < 100
 
 
+def test_a_recipe_without_a_critic_shows_none_and_takes_none() -> None:
+    """What is about a critic is not printed where there is none, and refused if it is set."""
+    shown = recipe_to_toml(RECIPES["understudy"])
+    for word in ("objective", "critic", "clipping", "turns", "clamp", "warm_start"):
+        assert word not in shown
+        assert word in recipe_to_toml(RECIPES["ppgan"])
+    with pytest.raises(RecipeError, match="clamp is about a critic"):
+        replace(RECIPES["understudy"], clamp=0.01)
+    with pytest.raises(RecipeError, match="critic is about a critic"):
+        recipe_from_toml(shown + '\n[critic]\nkind = "dense"\nhidden = [7]\n')
+
+
 def test_a_copied_file_with_one_changed_line_is_a_recipe(tmp_path: Path) -> None:
     """The documented way to make an own recipe works."""
     text = recipe_to_toml(RECIPES["dp-cgan"]).replace("batch = 600", "batch = 300")

@@ -40,6 +40,8 @@ _SCALARS = (bool, int, float, str)
 def to_plain(value: object, *, omit_defaults: bool = False) -> dict[str, Any]:
     """Return the dataclass instance as a dictionary of plain values, in the order of its fields.
 
+    A value may name fields that are without effect in it (`silent_fields`, all at their defaults): not written.
+
     Args:
         value: an instance of a supported dataclass.
         omit_defaults: leave out fields that hold their default, for texts that people read.
@@ -48,8 +50,9 @@ def to_plain(value: object, *, omit_defaults: bool = False) -> dict[str, Any]:
         raise TypeError(f"expected a dataclass instance, got {type(value).__name__}")
     kind = getattr(type(value), "kind", None)
     plain: dict[str, Any] = {} if kind is None else {"kind": kind}
+    silent = getattr(value, "silent_fields", ())
     for field in dataclasses.fields(value):
-        if not field.init:
+        if not field.init or field.name in silent:
             continue
         item = getattr(value, field.name)
         if omit_defaults and _has_default(field) and item == _default(field):

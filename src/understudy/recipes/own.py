@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from understudy.engine.clipping import GlobalClip
-from understudy.engine.objectives import Wasserstein
 from understudy.recipes.parts import (
     Adam,
     Latent,
@@ -23,11 +21,9 @@ _TABLES = Recipe(
     name="understudy",
     summary="generator fitted to noisy counts of columns and of pairs of columns",
     source="Understudy, docs/recipe.md",
-    objective=Wasserstein(),
     generator=LatentClasses(),
     labels=SharedLabelHistogram(),
     generator_optimiser=Adam(rate=0.05, final_rate=1e-3, beta1=0.9, beta2=0.99),
-    clipping=GlobalClip(bound=1.0),
     batch=1,
     steps=500,
     marginals=NoisyMarginals(),
@@ -37,12 +33,10 @@ UNDERSTUDY = Recipe(
     name="understudy",
     summary="generator fitted to a noisy statistic: labelled images by a mean embedding, tables by marginals",
     source="Understudy, docs/recipe.md",
-    objective=Wasserstein(),
     generator=UpsamplingGenerator(),
     latent=Latent(64),
     labels=SharedLabelHistogram(),
     generator_optimiser=Adam(rate=4e-3, final_rate=8e-5, beta1=0.5, beta2=0.99),
-    clipping=GlobalClip(bound=1.0),
     batch=200,
     steps=700,
     averaging=0.99,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field, fields
 
-from understudy.engine.clipping import Clipping, JointClip
-from understudy.engine.objectives import Objective, WassersteinPenalty
+from understudy.engine.clipping import Clipping, GlobalClip, JointClip
+from understudy.engine.objectives import Objective, Wasserstein, WassersteinPenalty
 from understudy.errors import RecipeError
 from understudy.recipes.parts import (
     Adam,
@@ -33,6 +33,11 @@ from understudy.recipes.parts import (
 
 __all__ = ["Recipe"]
 
+_CRITIC_FIELDS = frozenset(
+    ["objective", "critic", "critic_optimiser", "clipping", "turns", "split_updates", "clamp", "warm_start"]
+)
+"""What is about the critic alone."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
@@ -43,8 +48,8 @@ class Recipe:
     budget.
 
     With an `embedding` (images) or `marginals` (tables) there is no critic: the generator learns from a private
-    statistic. `steps` and `batch` are then those of the generator, which are free, and everything about the critic is
-    without effect.
+    statistic. `steps` and `batch` are then those of the generator, which are free. Fields about the critic stay at
+    their defaults in such a recipe and are not written.
 
     Args:
         name: how the command line calls it.
@@ -78,7 +83,7 @@ class Recipe:
     name: str
     summary: str
     source: str
-    objective: Objective
+    objective: Objective = field(default_factory=Wasserstein)
     generator: DenseGenerator | DeconvGenerator | UpsamplingGenerator | LatentClasses = field(
         default_factory=DenseGenerator
     )
@@ -88,7 +93,7 @@ class Recipe:
     labels: LabelPrior = field(default_factory=NoisyLabelHistogram)
     critic_optimiser: Optimiser = field(default_factory=Sgd)
     generator_optimiser: Optimiser = field(default_factory=Adam)
-    clipping: Clipping
+    clipping: Clipping = field(default_factory=lambda: GlobalClip(1.0))
     batch: int
     noise_multiplier: float | None = None
     steps: int | None = None
@@ -107,6 +112,11 @@ class Recipe:
     def has_critic(self) -> bool:
         """Whether a critic sees private records; otherwise the generator learns from a private statistic."""
         return self.embedding is None and self.marginals is None
+
+    @property
+    def silent_fields(self) -> frozenset[str]:
+        """The fields that are without effect in this recipe."""
+        return frozenset() if self.has_critic else _CRITIC_FIELDS
 
     def __post_init__(self) -> None:
         if not self.name:
@@ -149,6 +159,12 @@ class Recipe:
             raise RecipeError(
                 f"recipe {self.name!r}: without a critic a recipe is conditional and needs generator steps."
             )
+        for one in fields(self):
+            default = one.default if one.default_factory is MISSING else one.default_factory()
+            if one.name in self.silent_fields and getattr(self, one.name) != default:
+                raise RecipeError(
+                    f"recipe {self.name!r}: {one.name} is about a critic, and this recipe has none; take it out."
+                )
         if self.embedding is not None and self.marginals is not None:
             raise RecipeError(
                 f"recipe {self.name!r}: an embedding is for images and marginals are for tables; put the "
