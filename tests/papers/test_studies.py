@@ -41,8 +41,8 @@ def test_a_study_fits_its_time(paper: str, scale: Scale, seeds: int, minutes: in
 
 def test_the_estimate_counts_steps_seeds_and_sizes(tiny: Scale) -> None:
     """Twice the steps take twice the training, more seeds only repeat what is not run once, wider is slower."""
-    study = STUDIES["small-images"](replace(tiny, long_steps=4_000, conv_steps=2))
-    longer = STUDIES["small-images"](replace(tiny, long_steps=8_000, conv_steps=2))
+    study = STUDIES["small-images"](replace(tiny, long_steps=40_000, conv_steps=2))
+    longer = STUDIES["small-images"](replace(tiny, long_steps=80_000, conv_steps=2))
     one, two, three = study_seconds(study, 1), study_seconds(longer, 1), study_seconds(study, 3)
     assert 1.8 < two / one < 2.2
     assert 1.8 < three / one < 2.2

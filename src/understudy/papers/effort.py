@@ -36,6 +36,10 @@ __all__ = ["RATE", "study_seconds"]
 RATE = 4e10
 """Multiplications per second and core: between 2.5e10 and 7e10 on a shared two-core Xeon, by how busy it was."""
 
+_RUN_SECONDS = 5.0
+"""What each run takes besides its steps: reading, encoding, accounting, sampling. Quick runs of small-images took 177
+CPU seconds on that busy machine, where operations alone would have given 85."""
+
 _JUDGE_SECONDS = 100.0
 """Training the inception score's classifier on 60,000 images, once per study."""
 
@@ -44,7 +48,9 @@ def study_seconds(study: Study, seeds: int) -> float:
     """CPU seconds that all runs of a study need, about."""
     judges = {score.judge_rows for job in study.jobs for score in job.scores if isinstance(score, Inception)}
     trained = sum(_JUDGE_SECONDS * (rows or 60_000) / 60_000 for rows in judges)
-    return trained + sum((1 if job.once else seeds) * _job_seconds(job) for job in study.jobs)
+    return trained + sum(
+        (1 if job.once else seeds) * (_RUN_SECONDS + _job_seconds(job)) for job in study.jobs
+    )
 
 
 def _job_seconds(job: Job) -> float:
