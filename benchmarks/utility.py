@@ -247,11 +247,11 @@ def _limits(line: Line) -> str:
 
 def cells_of(options: argparse.Namespace) -> list[Cell]:
     """The cells that were asked for, the most wanted first: every cell once before any a second time."""
-    data = options.data.split(",")
+    data, systems, budgets = options.data.split(","), options.recipes.split(","), [10.0, 1.0]
     if options.ablation:
-        data, budgets, systems = data[:1], [1.0], ["understudy", *drawn_ablation(), *trained_ablation()]
-    else:
-        budgets, systems = [10.0, 1.0], options.recipes.split(",")
+        data, systems, budgets = data[:1], ["understudy", *drawn_ablation(), *trained_ablation()], [1.0]
+    if options.epsilon is not None:
+        budgets = [options.epsilon]
     wanted = [
         Cell(name, epsilon, system, run)
         for run in range(options.seeds)
@@ -286,6 +286,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--json", type=Path, default=default, help="finished cells; read and written")
     parser.add_argument("--seeds", type=int, default=3, help="runs of every cell")
     parser.add_argument("--data", default="mnist,fashion-mnist", help="known sets of labelled images")
+    parser.add_argument("--epsilon", type=float, help="one budget, instead of 10 and 1 (1 for the ablation)")
     parser.add_argument("--recipes", default=",".join(("understudy", *PAPERS)), help="names with commas")
     parser.add_argument("--only", default="", help="cells whose name has this in it, such as 'mnist, ε 1'")
     parser.add_argument("--ablation", action="store_true", help="take out each idea once: first set, ε 1")

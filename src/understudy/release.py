@@ -114,11 +114,12 @@ class Release:
         label: str | None = None,
         counts: Mapping[str, int] | None = None,
         seed: int | None = None,
+        certainty: float | None = None,
     ) -> pd.DataFrame | Images:
         """Draw synthetic records; see `understudy.sample`."""
         from understudy.sampling import sample
 
-        return sample(self, rows, label=label, counts=counts, seed=seed)
+        return sample(self, rows, label=label, counts=counts, seed=seed, certainty=certainty)
 
     def save(self, path: str | Path) -> Path:
         """Write the folder, under a temporary name first, so that a half-written release never exists.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -42,6 +43,7 @@ def sample(
     label: str | None = None,
     counts: Mapping[str, int] | None = None,
     seed: int | None = None,
+    certainty: float | None = None,
 ) -> pd.DataFrame | Images:
     """Draw synthetic records, all in memory.
 
@@ -51,11 +53,13 @@ def sample(
         label: make only records of this class.
         counts: make exactly this many records of each class, in this order.
         seed: the same seed gives the same records; None draws fresh ones.
+        certainty: draw images again until the teacher gives their class this probability, instead of the recipe's;
+            0 takes every image with the label that the teacher sees in it. For releases with a teacher.
 
     Returns:
         A data frame for tables and codes, `Images` for images.
     """
-    chunks = list(sample_chunks(release, rows, label=label, counts=counts, seed=seed))
+    chunks = list(sample_chunks(release, rows, label=label, counts=counts, seed=seed, certainty=certainty))
     first = chunks[0]
     if isinstance(first, Images):
         images = [chunk for chunk in chunks if isinstance(chunk, Images)]
@@ -77,15 +81,17 @@ def sample_chunks(
     label: str | None = None,
     counts: Mapping[str, int] | None = None,
     seed: int | None = None,
+    certainty: float | None = None,
 ) -> Iterator[pd.DataFrame | Images]:
     """Draw synthetic records in chunks of bounded size; arguments as for `sample`.
 
     Raises:
-        ReleaseError: a class is unknown, a number is negative, or the generator was not trained with labels.
+        ReleaseError: a class is unknown, a number is negative, the generator was not trained with labels, or there is
+            no teacher to be certain.
     """
     if rows < 0 or (rows == 0 and not counts):
         raise ReleaseError(f"the number of records must be positive, got {rows}.")
-    recipe, schema = release.card.plan.recipe, release.schema
+    recipe, schema = _with_certainty(release.card.plan.recipe, certainty), release.schema
     classes = schema.label_classes
     source = torch.Generator().manual_seed(secrets.randbits(63) if seed is None else seed)
     chosen = label is not None or counts is not None
@@ -95,6 +101,15 @@ def sample_chunks(
         for intended, size in draw_labels:
             encoded, labels = _draw(generator, recipe, intended, size, source, chosen=chosen)
             yield decode(encoded.numpy(), None if labels is None else labels.numpy(), schema)
+
+
+def _with_certainty(recipe: Recipe, certainty: float | None) -> Recipe:
+    """The recipe with another certainty of its teacher, which is a matter of sampling only."""
+    if certainty is None:
+        return recipe
+    if recipe.teacher is None:
+        raise ReleaseError(f"recipe {recipe.name!r} has no teacher, so a certainty cannot be asked for.")
+    return replace(recipe, teacher=replace(recipe.teacher, certainty=certainty))
 
 
 def _draw(

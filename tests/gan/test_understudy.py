@@ -20,7 +20,7 @@ from understudy.checkpoint import Checkpoints
 from understudy.encode import encode
 from understudy.engine.noise import SeededNoise
 from understudy.engine.sampling import Rows
-from understudy.errors import BudgetError, Interrupted, PlanError, RecipeError
+from understudy.errors import BudgetError, Interrupted, PlanError, RecipeError, ReleaseError
 from understudy.fitting import fit
 from understudy.gan import embedding as embedding_module
 from understudy.gan import publishing
@@ -328,12 +328,10 @@ def test_images_are_drawn_again_until_the_teacher_is_certain(release: Release) -
     head = release.weights["teacher.head"]
     weights = {**release.weights, "teacher.head": 0.05 * head / head.abs().max()}  # a teacher in doubt
 
+    performer = generator_with(weights, release.card.plan.recipe, TINY_IMAGES)
+
     def sureness(certainty: float) -> np.ndarray:
-        part = replace(release.card.plan.recipe.teacher, certainty=certainty)  # type: ignore[type-var]
-        recipe = replace(release.card.plan.recipe, teacher=part)
-        card = replace(release.card, plan=replace(release.card.plan, recipe=recipe))
-        drawn = Release(card, weights).sample(400, seed=3)
-        performer = generator_with(weights, recipe, TINY_IMAGES)
+        drawn = Release(release.card, weights).sample(400, seed=3, certainty=certainty)
         seen = performer.teacher(torch.from_numpy(encode(drawn, TINY_IMAGES).x)).softmax(dim=1)  # type: ignore[union-attr, operator]
         assert (seen.argmax(dim=1).numpy() == drawn.labels).mean() > 0.98  # type: ignore[union-attr]
         return np.asarray(seen.max(dim=1).values)
@@ -341,6 +339,16 @@ def test_images_are_drawn_again_until_the_teacher_is_certain(release: Release) -
     free = sureness(0.0)
     bar = float(np.median(free))
     assert (sureness(bar) < bar).mean() < 0.9 * (free < bar).mean()
+
+
+def test_certainty_needs_a_teacher(release: Release) -> None:
+    """A release whose labels nobody judges refuses the question, and a certainty of 1 can never be reached."""
+    recipe = replace(release.card.plan.recipe, teacher=None)
+    bare = Release(replace(release.card, plan=replace(release.card.plan, recipe=recipe)), release.weights)
+    with pytest.raises(ReleaseError, match="no teacher"):
+        bare.sample(5, certainty=0.5)
+    with pytest.raises(RecipeError, match="probability below 1"):
+        release.sample(5, certainty=1.0)
 
 
 def test_doubt_is_another_class_or_too_little_certainty() -> None:

@@ -19,6 +19,12 @@ def sample_command(
     label: Annotated[str | None, typer.Option(help="Make only this class.")] = None,
     counts: Annotated[str | None, typer.Option(help="Records per class, such as 0=100,1=50.")] = None,
     seed: Annotated[int | None, typer.Option(help="The same seed gives the same records.")] = None,
+    certainty: Annotated[
+        float | None,
+        typer.Option(
+            min=0, max=0.9999, help="How sure the teacher must be of an image; 0 takes every image."
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable output.")] = False,
 ) -> None:
     """Draw synthetic records from a release, as many as you like.
@@ -35,7 +41,7 @@ def sample_command(
         warn_not_private(loaded.card.warnings)
     wanted = None if counts is None else _parse_counts(counts)
     total = rows if wanted is None else sum(wanted.values())
-    chunks = sample_chunks(loaded, total, label=label, counts=wanted, seed=seed)
+    chunks = sample_chunks(loaded, total, label=label, counts=wanted, seed=seed, certainty=certainty)
     with progress_bar() as bar:
         task = bar.add_task("sampling", total=total, note="")
         written = write_records(chunks, out, told=lambda count: bar.advance(task, count))
