@@ -73,11 +73,14 @@ def image_critics(draw: st.DrawFn) -> tuple[Critic, tuple[int, ...]]:
     conditioning: Conditioning = draw(st.sampled_from([Unconditional(), OneHotChannels(CLASSES)]))
     channels = draw(st.integers(1, 2))
     size = (draw(st.integers(5, 8)), draw(st.integers(5, 8)))
+    left = list(size)
     now = channels + (CLASSES if isinstance(conditioning, OneHotChannels) else 0)
     layers: list[nn.Module] = []
     for _ in range(draw(st.integers(1, 2))):
         out = 2 * draw(st.integers(1, 2))
-        kernel, stride, padding = draw(st.integers(1, 5)), draw(st.integers(1, 3)), draw(st.integers(1, 2))
+        stride, padding = draw(st.integers(1, 3)), draw(st.integers(1, 2))
+        kernel = draw(st.integers(1, min(5, *(side + 2 * padding for side in left))))
+        left = [(side + 2 * padding - kernel) // stride + 1 for side in left]
         layers.append(nn.Conv2d(now, out, kernel, stride, padding, bias=draw(st.booleans())))
         if draw(st.booleans()):
             layers.append(nn.GroupNorm(1, out))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import torch
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from torch import Tensor
 
 __all__ = ["ClippedSum", "CriticBatch"]
@@ -29,7 +31,8 @@ class CriticBatch:
         mixing: for each record a number in [0, 1]: x̂ = mixing · record + (1 − mixing) · partner. None when
             the objective has no penalty.
         partner: for each record the index of its fake; by default record i has fake i modulo their number.
-        fake_weight: the factor of the sum of the fakes' gradients (expected batch / number of fakes).
+        fake_weight: the factor of the sum of the fakes' gradients (expected batch / number of fakes); zero
+            leaves their gradients out, and they are partners only.
         microbatch: for each record the number of its microbatch; needed by `MicrobatchClip` only.
     """
 
@@ -50,27 +53,53 @@ class CriticBatch:
 
     def interpolates(self) -> Tensor:
         """x̂ for each record."""
+        return self.between(self.fake[self.partners()], self.real)
+
+    def between(self, partners: Tensor, records: Tensor) -> Tensor:
+        """Interpolate any value that records and partners have, as x̂ does their rows."""
         if self.mixing is None:
             raise ValueError(
                 "a gradient penalty needs one mixing coefficient per record: set CriticBatch.mixing."
             )
-        shape = (-1, *[1] * (self.real.dim() - 1))
-        mixing = self.mixing.to(self.real.dtype).reshape(shape)
-        return torch.lerp(self.fake[self.partners()], self.real, mixing)
+        mixing = self.mixing.to(records.dtype).reshape(-1, *[1] * (records.dim() - 1))
+        return torch.lerp(partners, records, mixing)
 
-    def part(self, start: int, stop: int) -> CriticBatch:
-        """Records start … stop − 1 with all fakes."""
-        pick = slice(start, stop)
-        return CriticBatch(
-            real=self.real[pick],
-            real_labels=None if self.real_labels is None else self.real_labels[pick],
-            fake=self.fake,
-            fake_labels=self.fake_labels,
-            mixing=None if self.mixing is None else self.mixing[pick],
-            partner=self.partners()[pick],
-            fake_weight=self.fake_weight,
-            microbatch=None if self.microbatch is None else self.microbatch[pick],
-        )
+    def pieces(self, size: int, *, joint: bool) -> Iterator[CriticBatch]:
+        """Batches of at most `size` rows whose clipped sums add up to that of this batch.
+
+        Args:
+            size: how many records, or how many fakes, a piece holds at most.
+            joint: whether fakes count as partners only. Otherwise pieces of free fakes follow the records.
+        """
+        partners = self.partners()
+        for start in range(0, self.real.shape[0], size):
+            pick = slice(start, start + size)
+            own = partners[pick] if self.fake.shape[0] else slice(0, 0)
+            yield replace(
+                self,
+                real=self.real[pick],
+                real_labels=_rows(self.real_labels, pick),
+                fake=self.fake[own],
+                fake_labels=_rows(self.fake_labels, own),
+                mixing=_rows(self.mixing, pick),
+                partner=None,
+                fake_weight=0.0,
+            )
+        for start in range(0, 0 if joint else self.fake.shape[0], size):
+            pick, none = slice(start, start + size), slice(0, 0)
+            yield replace(
+                self,
+                real=self.real[none],
+                real_labels=_rows(self.real_labels, none),
+                fake=self.fake[pick],
+                fake_labels=_rows(self.fake_labels, pick),
+                mixing=_rows(self.mixing, none),
+                partner=None,
+            )
+
+
+def _rows(column: Tensor | None, pick: slice | Tensor) -> Tensor | None:
+    return None if column is None else column[pick]
 
 
 @dataclass(frozen=True)

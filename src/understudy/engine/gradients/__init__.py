@@ -9,17 +9,19 @@ from __future__ import annotations
 import enum
 from typing import TYPE_CHECKING
 
+import torch
+
 from understudy.engine.batch import ClippedSum
-from understudy.engine.clipping import MicrobatchClip
+from understudy.engine.clipping import JointClip, MicrobatchClip
 from understudy.engine.gradients import bookkeeping, functional, microbatch
-from understudy.engine.gradients.guard import refuse_unsafe_layers
+from understudy.engine.gradients.guard import refuse_unsafe_layers, trained_parameters
 from understudy.engine.gradients.walk import Chain, read_chain
 from understudy.engine.losses import penalty_weight
 from understudy.errors import UnsupportedModel
 from understudy.privacy.budget import Adjacency
 
 if TYPE_CHECKING:
-    from torch import nn
+    from torch import Tensor, nn
 
     from understudy.engine.batch import CriticBatch
     from understudy.engine.clipping import ConcreteClip
@@ -55,19 +57,30 @@ def clipped_sum(
         batch: the records and the fakes; no records is fine.
         clipping: the rule; it also gives the sensitivity.
         path: force one path (tests and benchmarks); by default the fast one where it applies.
-        chunk: how many records have their gradients made at once. Scheduling only: it bounds memory and does
-            not change the sum.
+        chunk: how many records or fakes are handled at once. Scheduling only: it bounds memory and does not
+            change the sum.
     """
     refuse_unsafe_layers(critic)
     sensitivity = clipping.sensitivity(Adjacency.ADD_OR_REMOVE_ONE)
     if isinstance(clipping, MicrobatchClip):
-        gradients, count = microbatch.clipped_sum(critic, objective, batch, clipping)
+        gradients, count = microbatch.clipped_sum(critic, objective, batch, clipping, chunk)
         return ClippedSum(gradients, sensitivity, count)
     chain = _chain(critic, path)
-    if chain is None:
-        gradients, count = functional.clipped_sum(critic, objective, batch, clipping, chunk)
-    else:
-        gradients, count = bookkeeping.clipped_sum(critic, chain, objective, batch, clipping, chunk)
+
+    def one(piece: CriticBatch) -> tuple[dict[str, Tensor], float]:
+        if chain is None:
+            return functional.clipped_sum(critic, objective, piece, clipping, chunk)
+        return bookkeeping.clipped_sum(critic, chain, objective, piece, clipping)
+
+    if chunk is None:
+        gradients, count = one(batch)
+        return ClippedSum(gradients, sensitivity, count)
+    gradients, count = {name: torch.zeros_like(p) for name, p in trained_parameters(critic).items()}, 0.0
+    for piece in batch.pieces(chunk, joint=isinstance(clipping, JointClip)):
+        found, within = one(piece)
+        count += within
+        for name, gradient in found.items():
+            gradients[name] += gradient
     return ClippedSum(gradients, sensitivity, count)
 
 

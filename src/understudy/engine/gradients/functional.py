@@ -46,11 +46,11 @@ def clipped_sum(
         _add_weighted(total, rows, factors)
         within = torch.stack(list(factors.values())).amin(0) >= 1.0
         count += float(within.sum()) - 0.5 * len(within)
-    if isinstance(rule, SeparateClip):
+    if isinstance(rule, SeparateClip) and batch.fake_weight:
         for rows in _fake_gradients(critic, objective, batch, chunk=chunk):
             factors = rule.fake_partition(params).factors(_squares(rows))
             _add_weighted(total, rows, {name: f * batch.fake_weight for name, f in factors.items()})
-    elif not joint:
+    elif not joint and not isinstance(rule, SeparateClip):
         for name, gradient in fake_gradient(critic, objective, batch).items():
             total[name] += gradient
     return total, count

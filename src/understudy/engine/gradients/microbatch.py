@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import torch
@@ -11,6 +12,8 @@ from understudy.engine.losses import fake_loss, penalty, penalty_weight, real_lo
 from understudy.errors import PlanError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from torch import Tensor, nn
 
     from understudy.engine.batch import CriticBatch
@@ -21,19 +24,26 @@ __all__ = ["clipped_sum", "fake_gradient", "summed_gradient"]
 
 
 def clipped_sum(
-    critic: nn.Module, objective: Objective, batch: CriticBatch, rule: MicrobatchClip
+    critic: nn.Module, objective: Objective, batch: CriticBatch, rule: MicrobatchClip, chunk: int | None
 ) -> tuple[dict[str, Tensor], float]:
     """Σ over microbatches of the clipped gradient of (Σ losses / size), plus the fakes' part."""
-    params = trained_parameters(critic)
-    total = fake_gradient(critic, objective, batch)
     if batch.microbatch is None:
         raise PlanError("MicrobatchClip needs the microbatch of each record: set CriticBatch.microbatch.")
+    partition = rule.partition(trained_parameters(critic))
+    total = _in_pieces(
+        lambda rows: fake_gradient(critic, objective, _pick_fakes(batch, rows)),
+        torch.arange(batch.fake.shape[0], device=batch.fake.device),
+        chunk,
+    )
     count = 0.0
     for number in sorted(set(batch.microbatch.tolist())):
-        rows = (batch.microbatch == number).nonzero().squeeze(1)
-        gradient = summed_gradient(critic, objective, _pick(batch, rows), 1.0 / rule.size)
+        gradient = _in_pieces(
+            lambda rows: summed_gradient(critic, objective, _pick(batch, rows), 1.0 / rule.size),
+            (batch.microbatch == number).nonzero().squeeze(1),
+            chunk,
+        )
         squares = {name: g.double().square().sum()[None] for name, g in gradient.items()}
-        factors = rule.partition(params).factors(squares)
+        factors = partition.factors(squares)
         for name, g in gradient.items():
             factor = factors[name].item()
             if factor > 0:
@@ -42,17 +52,31 @@ def clipped_sum(
     return total, count
 
 
-def _pick(batch: CriticBatch, rows: Tensor) -> CriticBatch:
-    from understudy.engine.batch import CriticBatch
+def _in_pieces(
+    gradient: Callable[[Tensor], dict[str, Tensor]], rows: Tensor, chunk: int | None
+) -> dict[str, Tensor]:
+    """A gradient that is a sum over rows, taken for at most `chunk` rows at once."""
+    first, *others = torch.split(rows, chunk or max(len(rows), 1))
+    total = gradient(first)
+    for more in others:
+        for name, part in gradient(more).items():
+            total[name] += part
+    return total
 
-    return CriticBatch(
+
+def _pick(batch: CriticBatch, rows: Tensor) -> CriticBatch:
+    return replace(
+        batch,
         real=batch.real[rows],
         real_labels=None if batch.real_labels is None else batch.real_labels[rows],
-        fake=batch.fake,
-        fake_labels=batch.fake_labels,
         mixing=None if batch.mixing is None else batch.mixing[rows],
         partner=batch.partners()[rows],
     )
+
+
+def _pick_fakes(batch: CriticBatch, rows: Tensor) -> CriticBatch:
+    labels = batch.fake_labels
+    return replace(batch, fake=batch.fake[rows], fake_labels=None if labels is None else labels[rows])
 
 
 def summed_gradient(
@@ -73,7 +97,7 @@ def summed_gradient(
 def fake_gradient(critic: nn.Module, objective: Objective, batch: CriticBatch) -> dict[str, Tensor]:
     """The weighted sum of the fakes' gradients, by ordinary autograd."""
     params = {name: p for name, p in critic.named_parameters() if p.requires_grad}
-    if not len(batch.fake):
+    if not len(batch.fake) or batch.fake_weight == 0:
         return {name: torch.zeros_like(p) for name, p in params.items()}
     with torch.enable_grad():
         loss = fake_loss(objective, critic(batch.fake, batch.fake_labels).reshape(-1)).sum()
