@@ -8,33 +8,16 @@ from torch import nn
 
 from understudy.engine import Critic
 from understudy.engine.conditioning import (
-    Conditioning,
     OneHotChannels,
     OneHotFeatures,
     Projection,
-    Unconditional,
 )
-from understudy.engine.critics import condition, condition_parts
+from understudy.engine.critics import condition
 from understudy.engine.losses import fake_loss, generator_loss, penalty, real_loss
 from understudy.engine.objectives import Hinge, Minimax, Wasserstein, WassersteinPenalty
 from understudy.errors import PlanError, UnsupportedModel
 
 LABELS = torch.tensor([0, 2, 1])
-
-
-@pytest.mark.parametrize(
-    ("conditioning", "x"),
-    [
-        (Unconditional(), torch.randn(3, 4)),
-        (OneHotFeatures(3), torch.randn(3, 4)),
-        (OneHotFeatures(3, 5.0), torch.randn(3, 1, 2, 2)),
-        (OneHotChannels(3), torch.randn(3, 2, 5, 4)),
-    ],
-)
-def test_joined_parts_are_the_conditioned_rows(conditioning: Conditioning, x: torch.Tensor) -> None:
-    """Conditioning block by block gives what conditioning all rows at once gives."""
-    joined = condition_parts(conditioning, [(x[:1], LABELS[:1]), (x[1:], LABELS[1:])])
-    assert torch.equal(joined, condition(conditioning, x, LABELS))
 
 
 def test_channels_hold_the_label() -> None:

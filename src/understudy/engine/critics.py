@@ -39,11 +39,9 @@ from understudy.engine.conditioning import (
 from understudy.errors import UnsupportedModel
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from torch import Tensor
 
-__all__ = ["Critic", "condition", "condition_parts", "one_hot"]
+__all__ = ["Critic", "condition", "label_features", "one_hot"]
 
 _UNCONDITIONAL = Unconditional()
 
@@ -55,28 +53,18 @@ def condition(conditioning: Conditioning, x: Tensor, labels: Tensor | None) -> T
     return torch.cat(_pieces(conditioning, x, labels), dim=1)
 
 
-def condition_parts(conditioning: Conditioning, parts: Sequence[tuple[Tensor, Tensor | None]]) -> Tensor:
-    """As `condition` for several blocks of (x, labels) one below the other, with a single copy of each."""
-    if isinstance(conditioning, (Unconditional, Projection)):
-        return torch.cat([x for x, _ in parts]) if len(parts) > 1 else parts[0][0]
-    blocks = [_pieces(conditioning, x, labels) for x, labels in parts]
-    width = sum(piece.shape[1] for piece in blocks[0])
-    rows = sum(x.shape[0] for x, _ in parts)
-    joined = blocks[0][0].new_empty(rows, width, *blocks[0][0].shape[2:])
-    start = 0
-    for pieces in blocks:
-        stop = start + pieces[0].shape[0]
-        torch.cat(pieces, dim=1, out=joined[start:stop])
-        start = stop
-    return joined
-
-
 def _pieces(conditioning: OneHotFeatures | OneHotChannels, x: Tensor, labels: Tensor | None) -> list[Tensor]:
     """The record and its label in the same shape but for the second axis, along which they are joined."""
-    indicators = one_hot(_needed(labels, conditioning), conditioning.classes, x)
     if isinstance(conditioning, OneHotFeatures):
-        return [x.flatten(1), conditioning.scale * indicators]
+        return [x.flatten(1), label_features(conditioning, labels, x)]
+    indicators = one_hot(_needed(labels, conditioning), conditioning.classes, x)
     return [x, indicators[:, :, None, None].expand(-1, -1, *x.shape[2:])]
+
+
+def label_features(conditioning: OneHotFeatures, labels: Tensor | None, like: Tensor) -> Tensor:
+    """What stands beside the record for its label: (rows, classes)."""
+    indicators = one_hot(_needed(labels, conditioning), conditioning.classes, like)
+    return conditioning.scale * indicators
 
 
 def one_hot(labels: Tensor, classes: int, like: Tensor) -> Tensor:
@@ -85,6 +73,7 @@ def one_hot(labels: Tensor, classes: int, like: Tensor) -> Tensor:
 
 
 def _needed(labels: Tensor | None, conditioning: Conditioning) -> Tensor:
+    """The labels, or an error that says where they should have come from."""
     if labels is None:
         raise UnsupportedModel(
             f"the critic is conditioned by {conditioning} but got no labels: pass integer labels with every "

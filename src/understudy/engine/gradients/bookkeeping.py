@@ -13,14 +13,14 @@ stay in the cache, and both its norm and its part of the sum are taken from it. 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import torch
 
 from understudy.engine.clipping import JointClip, SeparateClip
 from understudy.engine.gradients import norms
-from understudy.engine.gradients.book import book_of_fakes, book_of_records
+from understudy.engine.gradients.book import book_of_fakes, book_of_records, walk_fakes
 from understudy.engine.gradients.guard import trained_parameters
 from understudy.engine.gradients.layers import ConvLayer
 
@@ -29,12 +29,10 @@ if TYPE_CHECKING:
 
     from understudy.engine.batch import CriticBatch
     from understudy.engine.clipping import ConcreteClip, Partition
-    from understudy.engine.gradients.book import Block, Book
-    from understudy.engine.gradients.layers import WeightedLayer
+    from understudy.engine.gradients.book import Book
+    from understudy.engine.gradients.layers import Place
     from understudy.engine.gradients.walk import Chain
     from understudy.engine.objectives import Objective
-
-    Sums = dict[str, Tensor]
 
 __all__ = ["clipped_sum", "squared_norms"]
 
@@ -45,21 +43,21 @@ _CACHE_BYTES = 8_000_000
 @torch.no_grad()
 def clipped_sum(
     critic: nn.Module, chain: Chain, objective: Objective, batch: CriticBatch, rule: ConcreteClip
-) -> tuple[Sums, float]:
+) -> tuple[dict[str, Tensor], float]:
     """The clipped sum over records plus the fakes' part, and the shifted count of unclipped records."""
     params = trained_parameters(critic)
-    total: Sums = {}
-    apart = isinstance(rule, SeparateClip)
-    joint = isinstance(rule, JointClip)
-    with_fakes = not apart and batch.fake_weight != 0
-    book = book_of_records(chain, objective, batch, joint=joint, with_fakes=with_fakes)
-    factors = _add_clipped(total, params, book, rule.partition(params), 1.0, batch.fake_weight)
+    total = _Total()
+    joint, partners = isinstance(rule, JointClip), None
     if isinstance(rule, SeparateClip):
-        fakes = book_of_fakes(chain, objective, batch)
-        _add_clipped(total, params, fakes, rule.fake_partition(params), batch.fake_weight, 0.0)
-    within = torch.stack(_distinct(factors)).amin(0) >= 1.0
-    gradients = {name: total[name] if name in total else torch.zeros_like(p) for name, p in params.items()}
-    return gradients, float(within.sum()) - 0.5 * within.shape[0]
+        if batch.fake_weight:
+            fakes = book_of_fakes(chain, objective, batch)
+            _add_clipped(total, fakes, params, rule.fake_partition(params), batch.fake_weight)
+    elif not joint and batch.fake_weight and batch.fake.shape[0]:
+        partners = _add_free(total, chain, objective, batch)
+    book = book_of_records(chain, objective, batch, joint=joint, partners=partners)
+    factors = _add_clipped(total, book, params, rule.partition(params), 1.0)
+    within = torch.stack(list({id(f): f for f in factors.values()}.values())).amin(0) >= 1.0
+    return total.gradients(params), float(within.sum()) - 0.5 * within.shape[0]
 
 
 @torch.no_grad()
@@ -67,14 +65,68 @@ def squared_norms(
     critic: nn.Module, chain: Chain, objective: Objective, batch: CriticBatch, *, joint: bool
 ) -> dict[str, Tensor]:
     """For each parameter, each record's squared gradient norm in float64."""
-    book = book_of_records(chain, objective, batch, joint=joint, with_fakes=False)
-    squares = _plain_squares(trained_parameters(critic), book)
+    book = book_of_records(chain, objective, batch, joint=joint)
+    squares = _plain_squares(book, trained_parameters(critic))
     for layer in _convolutions(book):
         if layer.weight_name is not None:
             for start, stop in _chunks(book, [layer]):
                 gradients = norms.conv_gradients(layer, book.pairs(layer, start, stop))
                 squares[layer.weight_name][start:stop] = norms.row_squares(gradients)
     return squares
+
+
+@dataclass
+class _Total:
+    """Sums of gradients; a weight that is split by columns has one sum for each part."""
+
+    sums: dict[tuple[str, int], Tensor] = field(default_factory=dict)
+
+    def add(self, name: str, gradient: Tensor) -> None:
+        """Add to the sum of a whole parameter."""
+        if (name, 0) in self.sums:
+            self.sums[name, 0] += gradient
+        else:
+            self.sums[name, 0] = gradient.contiguous()
+
+    def add_place(self, place: Place, a: Tensor, d: Tensor, weight: float = 1.0) -> None:
+        """Add weight · Σ over rows of the place's gradient of its layer's weight, from given factors."""
+        layer = place.layer
+        if layer.weight_name is None:
+            return
+        if isinstance(layer, ConvLayer):
+            self.add(layer.weight_name, weight * layer.weight_gradient(a, d))
+            return
+        key = (layer.weight_name, layer.offset)
+        if key in self.sums:
+            self.sums[key].addmm_(d.T, a, alpha=weight)
+        else:
+            start = torch.empty_like(layer.weight, memory_format=torch.contiguous_format)
+            self.sums[key] = start.addmm_(d.T, a, beta=0.0, alpha=weight)
+
+    def gradients(self, params: dict[str, Tensor]) -> dict[str, Tensor]:
+        """The sums by name, with the parts of a split weight side by side, and zero where nothing was added."""
+        result: dict[str, Tensor] = {}
+        for name, offset in sorted(self.sums):
+            part = self.sums[name, offset]
+            result[name] = torch.cat([result[name], part], dim=1) if offset else part
+        return {name: result[name] if name in result else torch.zeros_like(p) for name, p in params.items()}
+
+
+def _add_free(total: _Total, chain: Chain, objective: Objective, batch: CriticBatch) -> Tensor:
+    """Add the fakes' gradients, which are not clipped; returns what `walk_fakes` gives of the partners."""
+    tape, partners = walk_fakes(chain, objective, batch)
+    for place in tape.places:
+        if place.layer.bias_name is not None and place.forward:
+            total.add(place.layer.bias_name, batch.fake_weight * _over_positions(place.d).sum(0))
+        total.add_place(place, place.a, place.d, batch.fake_weight)
+    for name, rows in tape.rows:
+        total.add(name, batch.fake_weight * rows.sum(0))
+    return partners
+
+
+def _over_positions(d: Tensor) -> Tensor:
+    """What a bias feels of each row: the sum over output positions, if there are any."""
+    return d.flatten(2).sum(2) if d.dim() > 2 else d
 
 
 def _convolutions(book: Book) -> list[ConvLayer]:
@@ -95,22 +147,18 @@ def _chunks(book: Book, whole: list[ConvLayer]) -> list[tuple[int, int]]:
     return [(start, min(start + size, book.records)) for start in range(0, book.records, size)]
 
 
-def _plain_squares(params: Sums, book: Book) -> dict[str, Tensor]:
+def _plain_squares(book: Book, params: dict[str, Tensor]) -> dict[str, Tensor]:
     """The squared norms of all parameters; those of the convolutions' weights are still zero."""
     squares: dict[str, Tensor] = {}
-    for layer, blocks in book.layers.items():
+    for layer, places in book.layers.items():
         if layer.weight_name is not None and not isinstance(layer, ConvLayer):
-            squares[layer.weight_name] = norms.linear_squares(book.pairs(layer, 0, book.records))
-        outputs = [
-            part
-            for block in blocks
-            if block.forward
-            for part in _record_rows(block.d, block.shares, book.records)
-        ]
+            found = norms.linear_squares([(place.a, place.d) for place in places])
+            before = squares.get(layer.weight_name)
+            squares[layer.weight_name] = found if before is None else before + found
+        outputs = [place.d for place in places if place.forward]
         if layer.bias_name is not None and outputs:
             squares[layer.bias_name] = norms.bias_squares(outputs)
-    for name, entries in book.rows.items():
-        rows = [part for entry, shares in entries for part in _record_rows(entry, shares, book.records)]
+    for name, rows in book.rows.items():
         squares[name] = norms.row_squares(torch.stack(rows).sum(0) if len(rows) > 1 else rows[0])
     for name, p in params.items():
         if name not in squares:
@@ -118,54 +166,49 @@ def _plain_squares(params: Sums, book: Book) -> dict[str, Tensor]:
     return squares
 
 
-def _record_rows(rows: Tensor, shares: int, records: int) -> list[Tensor]:
-    return [rows[share * records : (share + 1) * records] for share in range(shares)]
-
-
-def _distinct(factors: dict[str, Tensor]) -> list[Tensor]:
-    """Each tensor once, however many parameters share it."""
-    return list({id(factor): factor for factor in factors.values()}.values())
-
-
 def _add_clipped(
-    total: Sums, params: Sums, book: Book, partition: Partition, record_weight: float, free_weight: float
+    total: _Total, book: Book, params: dict[str, Tensor], partition: Partition, weight: float
 ) -> dict[str, Tensor]:
-    """Add the records' clipped gradients and the free rows' gradients to `total`; returns the factors."""
-    squares = _plain_squares(params, book)
+    """Add weight · the records' clipped gradients; returns the factors by which they were clipped."""
+    squares = _plain_squares(book, params)
     whole = [
         layer
         for layer in _convolutions(book)
-        if layer.weight_name is not None
-        and book.records
-        and norms.makes_whole_gradients(layer, book.pairs(layer, 0, 1))
+        if layer.weight_name is not None and norms.makes_whole_gradients(layer, book.pairs(layer, 0, 1))
     ]
     if _convolutions(book):
-        factors = _add_convolutions(total, squares, book, partition, record_weight, whole)
+        factors = _add_convolutions(total, book, squares, partition, weight, whole)
     else:
         factors = partition.factors(squares)
-    weighing = _Weighing(factors, record_weight, free_weight)
-    for layer, blocks in book.layers.items():
-        for block in blocks:
-            _add_block(total, layer, block, weighing, book.records if layer in whole else 0)
+    if not book.records:
+        return factors
+    weights = _row_weights(factors, weight)
+    for layer, places in book.layers.items():
+        for place in places:
+            if layer.bias_name is not None and place.forward:
+                total.add(layer.bias_name, weights[layer.bias_name].sum(_over_positions(place.d)))
+            if layer.weight_name is not None and layer not in whole:
+                rows = weights[layer.weight_name]
+                total.add_place(place, rows.clean(place.a), rows.scale(place.d))
     for name, entries in book.rows.items():
-        for rows, shares in entries:
-            _add(total, name, weighing.of(name, shares, rows.shape[0]).sum(rows))
+        for entry in entries:
+            total.add(name, weights[name].sum(entry))
     return factors
 
 
 def _add_convolutions(
-    total: Sums,
-    squares: dict[str, Tensor],
+    total: _Total,
     book: Book,
+    squares: dict[str, Tensor],
     partition: Partition,
-    record_weight: float,
+    weight: float,
     whole: list[ConvLayer],
 ) -> dict[str, Tensor]:
     """The factors of all records, found chunk by chunk; adds the records' gradients of the layers in `whole`."""
     parts: list[dict[str, Tensor]] = []
     for start, stop in _chunks(book, whole):
         part = {name: square[start:stop] for name, square in squares.items()}
-        gradients: Sums = {}
+        gradients: dict[str, Tensor] = {}
         for layer in _convolutions(book):
             if layer.weight_name is None:
                 continue
@@ -176,22 +219,18 @@ def _add_convolutions(
             else:
                 part[layer.weight_name] = norms.conv_gram_squares(layer, pairs)
         parts.append(partition.factors(part))
-        weighing = _Weighing(parts[-1], record_weight, 0.0)
+        weights = _row_weights(parts[-1], weight)
         for layer in whole:
             assert layer.weight_name is not None
             name = layer.weight_name
-            _add(total, name, layer.as_weight(weighing.of(name, 1, stop - start).sum(gradients[name])))
-    if not parts:
-        return partition.factors(squares)
-    if len(parts) == 1:
-        return parts[0]
-    joined = {id(factor): torch.cat([part[name] for part in parts]) for name, factor in parts[0].items()}
+            total.add(name, layer.as_weight(weights[name].sum(gradients[name])))
+    joined = {id(f): torch.cat([part[name] for part in parts]) for name, f in parts[0].items()}
     return {name: joined[id(factor)] for name, factor in parts[0].items()}
 
 
 @dataclass(frozen=True)
 class _RowWeights:
-    """One weight for each row; a weight of zero removes the row even if it is not finite.
+    """One weight for each record; a weight of zero removes the record even if it is not finite.
 
     Args:
         column: the weights.
@@ -200,10 +239,6 @@ class _RowWeights:
 
     column: Tensor
     gone: Tensor | None
-
-    def after(self, rows: int) -> _RowWeights:
-        """Those of the rows behind the first `rows`."""
-        return _RowWeights(self.column[rows:], None if self.gone is None else self.gone[rows:])
 
     def clean(self, x: Tensor) -> Tensor:
         """The rows, with zeros in place of those of weight zero."""
@@ -223,59 +258,12 @@ def _as_column(rows: Tensor, like: Tensor) -> Tensor:
     return rows.reshape(-1, *[1] * (like.dim() - 1))
 
 
-class _Weighing:
-    """The weight of every row of a block, for each parameter; made once for parameters that share a factor."""
-
-    def __init__(self, factors: dict[str, Tensor], record_weight: float, free_weight: float) -> None:
-        self._factors = factors
-        self._record_weight, self._free_weight = record_weight, free_weight
-        self._known: dict[tuple[int, int, int], _RowWeights] = {}
-
-    def of(self, name: str, shares: int, rows: int) -> _RowWeights:
-        """The records' factors, as often as the records occur in the block, then the weight of free rows."""
-        factor = self._factors[name]
-        key = (id(factor), shares, rows)
-        if key not in self._known:
-            parts = [factor * self._record_weight] * shares
-            free = factor.new_full((rows - shares * factor.shape[0],), self._free_weight)
-            column = torch.cat([*parts, free])
+def _row_weights(factors: dict[str, Tensor], weight: float) -> dict[str, _RowWeights]:
+    """Weight · factor for each parameter, made once for parameters that share a factor."""
+    known: dict[int, _RowWeights] = {}
+    for factor in factors.values():
+        if id(factor) not in known:
+            column = factor if weight == 1.0 else factor * weight
             gone = column == 0
-            self._known[key] = _RowWeights(column, gone if bool(gone.any()) else None)
-        return self._known[key]
-
-
-def _add(total: Sums, name: str, gradient: Tensor) -> None:
-    if name in total:
-        total[name] += gradient
-    else:
-        total[name] = gradient.contiguous()
-
-
-def _add_block(total: Sums, layer: WeightedLayer, block: Block, weighing: _Weighing, done: int) -> None:
-    """Add the weighted sum of one block's gradients to the layer's weight and bias.
-
-    Args:
-        total: what is added to.
-        layer: whose block it is.
-        block: the factors.
-        weighing: the weights of the rows.
-        done: how many records are in the weight's sum already.
-    """
-    a, d, shares = block.a, block.d, block.shares
-    if layer.bias_name is not None and block.forward:
-        sums = d.flatten(2).sum(2) if d.dim() > 2 else d
-        _add(total, layer.bias_name, weighing.of(layer.bias_name, shares, d.shape[0]).sum(sums))
-    if layer.weight_name is None:
-        return
-    weights = weighing.of(layer.weight_name, shares, d.shape[0])
-    if done:
-        a, d, weights = a[shares * done :], d[shares * done :], weights.after(shares * done)
-    if not d.shape[0]:
-        return
-    a, d = weights.clean(a), weights.scale(d)
-    if isinstance(layer, ConvLayer):
-        _add(total, layer.weight_name, layer.weight_gradient(a, d))
-    elif layer.weight_name in total:
-        total[layer.weight_name].addmm_(d.T, a)
-    else:
-        total[layer.weight_name] = d.T @ a
+            known[id(factor)] = _RowWeights(column, gone if bool(gone.any()) else None)
+    return {name: known[id(factor)] for name, factor in factors.items()}

@@ -22,7 +22,7 @@ from torch.nn import functional
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Layer", "Place", "Tape", "WeightedLayer", "detached"]
+__all__ = ["LabelledLayer", "Layer", "Place", "Tape", "WeightedLayer", "detached"]
 
 
 @dataclass
@@ -86,6 +86,8 @@ class WeightedLayer(Protocol):
     weight_name: str | None
     bias_name: str | None
     weight: Tensor
+    offset: int
+    """The first column of the critic's weight that this layer holds; not zero for the second part of a split one."""
 
 
 class _Bilinear:
@@ -93,6 +95,7 @@ class _Bilinear:
 
     piecewise_linear = True
     trained = True
+    offset = 0
     weight: Tensor
     weight_name: str | None
     bias_name: str | None
@@ -138,6 +141,54 @@ class LinearLayer(_Bilinear):
 
     def _product(self, t: Tensor) -> Tensor:
         return functional.linear(t, self.weight)
+
+
+class LabelledLayer:
+    """A linear layer on a record and its one-hot label: the weight is split by columns, so nothing is joined.
+
+    Args:
+        record: the columns that meet the record, with the bias.
+        label: the columns that meet the label.
+        features: what stands for the labels of the rows at hand.
+    """
+
+    piecewise_linear = True
+    trained = True
+
+    def __init__(self, record: LinearLayer, label: LinearLayer, features: Tensor | None = None) -> None:
+        self.record = record
+        self.label = label
+        self.features = features
+
+    @classmethod
+    def split(cls, layer: LinearLayer, classes: int) -> LabelledLayer:
+        """The two parts of a layer whose last inputs are the label."""
+        offset = layer.weight.shape[1] - classes
+        record = LinearLayer(layer.weight[:, :offset], layer.bias, (layer.weight_name, layer.bias_name))
+        label = LinearLayer(layer.weight[:, offset:], None, (layer.weight_name, None))
+        label.offset = offset
+        return cls(record, label)
+
+    def _labels(self) -> Tensor:
+        assert self.features is not None
+        return self.features
+
+    def forward(self, x: Tensor) -> Tensor:
+        """As in `Layer`."""
+        return self.record.forward(x).add_(self.label.forward(self._labels()))
+
+    def note(self, x: Tensor, u: Tensor, tape: Tape) -> None:
+        """As in `Layer`."""
+        self.record.note(x, u, tape)
+        self.label.note(self._labels(), u, tape)
+
+    def pull(self, x: Tensor, u: Tensor) -> Tensor:
+        """As in `Layer`, for the record: its label is not varied."""
+        return self.record.pull(x, u)
+
+    def push(self, x: Tensor, u: Tensor, t: Tensor, tape: Tape) -> tuple[Tensor, None]:
+        """As in `Layer`."""
+        return self.record.push(x, u, t, tape)
 
 
 class ConvLayer(_Bilinear):

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
 
 from understudy.engine.conditioning import OneHotChannels, OneHotFeatures, Projection
-from understudy.engine.critics import Critic, one_hot
+from understudy.engine.critics import Critic, condition, label_features, one_hot
 from understudy.engine.gradients.layers import (
     ConvLayer,
     FlattenLayer,
+    LabelledLayer,
     LinearLayer,
     PointwiseLayer,
     PoolLayer,
@@ -63,6 +64,16 @@ class Chain:
             if not isinstance(layer, (FlattenLayer, PoolLayer)):
                 break
         return 0
+
+    def begin(self, x: Tensor, labels: Tensor | None) -> tuple[Tensor, Chain]:
+        """What the first layer receives of some rows, and the chain that is to receive it."""
+        stem = self.layers[0] if self.layers else None
+        if not isinstance(stem, LabelledLayer):
+            return condition(self.conditioning, x, labels), self
+        assert isinstance(self.conditioning, OneHotFeatures)
+        features = label_features(self.conditioning, labels, x)
+        bound = LabelledLayer(stem.record, stem.label, features)
+        return x.flatten(1), replace(self, layers=(bound, *self.layers[1:]))
 
     def values(self, start: Tensor, first: int = 0) -> list[Tensor]:
         """The inputs of the layers from number `first` on, which gets `start`; at the end the last output."""
@@ -148,6 +159,8 @@ class Chain:
         """The gradient at the record itself: zero at the label's features or channels, which are not varied."""
         if not isinstance(self.conditioning, (OneHotFeatures, OneHotChannels)):
             return u
+        if isinstance(self.layers[0], LabelledLayer):
+            return u
         own = u.clone()
         own[:, u.shape[1] - self.conditioning.classes :] = 0.0
         return own
@@ -176,6 +189,13 @@ def read_chain(critic: nn.Module) -> Chain | str:
             return f"layer body.{position} ({module}) is not one that book-keeping knows"
         known[module] = layer
     layers = [known[module] for module in critic.body]
+    first = layers[0] if layers else None
+    if (
+        isinstance(critic.conditioning, OneHotFeatures)
+        and isinstance(first, LinearLayer)
+        and layers.count(first) == 1
+    ):
+        layers[0] = LabelledLayer.split(first, critic.conditioning.classes)
     if not isinstance(critic.conditioning, Projection):
         return Chain(tuple(layers), critic.conditioning)
     head = _layer_for(critic.head, _names_of(critic.head, names))
