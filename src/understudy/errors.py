@@ -11,6 +11,7 @@ UnderstudyError
 ├── UnsupportedModel     a critic holds a layer whose private gradient is not defined
 ├── ReleaseError         a release folder is damaged, foreign, or unsafe to load
 ├── CheckpointError      a checkpoint cannot be written or resumed
+├── OutOfMemory          a private step does not fit in memory, however it is cut
 ├── Interrupted          a run was asked to stop, and stopped in order
 └── EvaluationError      a measure was asked of data it is not defined for
 
@@ -28,6 +29,7 @@ __all__ = [
     "Interrupted",
     "LedgerError",
     "MissingDataset",
+    "OutOfMemory",
     "PlanError",
     "RecipeError",
     "ReleaseError",
@@ -79,6 +81,10 @@ class ReleaseError(UnderstudyError):
 
 class CheckpointError(UnderstudyError):
     """A checkpoint cannot be written or resumed."""
+
+
+class OutOfMemory(UnderstudyError):  # noqa: N818 - reads as what it is
+    """A private step does not fit in memory, however it is cut."""
 
 
 class Interrupted(UnderstudyError):  # noqa: N818 - reads as what it is

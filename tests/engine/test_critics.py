@@ -13,8 +13,16 @@ from understudy.engine.conditioning import (
     Projection,
 )
 from understudy.engine.critics import condition
-from understudy.engine.losses import fake_loss, generator_loss, penalty, real_loss
-from understudy.engine.objectives import Hinge, Minimax, Wasserstein, WassersteinPenalty
+from understudy.engine.losses import (
+    fake_loss,
+    fake_slope,
+    generator_loss,
+    penalty,
+    penalty_slope,
+    real_loss,
+    real_slope,
+)
+from understudy.engine.objectives import Hinge, Minimax, Objective, Wasserstein, WassersteinPenalty
 from understudy.errors import PlanError, UnsupportedModel
 
 LABELS = torch.tensor([0, 2, 1])
@@ -67,6 +75,22 @@ def test_losses_follow_their_formulas() -> None:
     assert real_loss(Hinge(), z).tolist() == [2.5, 1.0, 0.0]
     assert fake_loss(Hinge(), z).tolist() == [0.0, 1.0, 3.0]
     assert penalty(WassersteinPenalty(10.0), torch.tensor([[3.0, 4.0]])).tolist() == [160.0]
+
+
+@pytest.mark.parametrize(
+    "objective", [Minimax(), Minimax(0.1), Hinge(), Wasserstein(), WassersteinPenalty()], ids=str
+)
+def test_slopes_are_the_derivatives_of_the_losses(objective: Objective) -> None:
+    """What the fast path takes for the losses' derivatives is what autograd finds, also where a norm is zero."""
+    z = torch.linspace(-3, 3, 20, dtype=torch.float64, requires_grad=True)
+    for loss, slope in ((real_loss, real_slope), (fake_loss, fake_slope)):
+        (expected,) = torch.autograd.grad(loss(objective, z).sum(), z)
+        assert torch.allclose(slope(objective, z.detach()), expected, atol=1e-14)
+    g = torch.randn(4, 2, 3, dtype=torch.float64)
+    g[1] = 0.0
+    g.requires_grad_()
+    (expected,) = torch.autograd.grad(penalty(objective, g).sum(), g)
+    assert torch.allclose(penalty_slope(objective, g.detach()), expected, atol=1e-12)
 
 
 def test_impossible_values_are_refused() -> None:

@@ -18,6 +18,7 @@ from torch import nn
 
 from understudy.engine import Critic, PrivateStep, Rows, SecureNoise, SeededNoise, mechanism
 from understudy.engine.clipping import Clipping, GlobalClip, GroupedClip, MicrobatchClip, Partition
+from understudy.engine.conditioning import OneHotFeatures
 from understudy.engine.gradients import bookkeeping, clipped_sum, norms
 from understudy.engine.objectives import Minimax, Objective, Wasserstein, WassersteinPenalty
 from understudy.privacy.mechanisms import SubsampledGaussian
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     Check = Callable[[], None]
     Mutation = Callable[[pytest.MonkeyPatch], None]
 
-SIGMA, DIVISOR, WIDTH = 1.3, 8.0, 30
+SIGMA, DIVISOR, WIDTH, CLASSES = 1.3, 8.0, 30, 3
 NAMES = ("body.0.weight", "body.0.bias", "body.2.weight", "body.2.bias")
 GROUPS = GroupedClip((1.0, 1.0, 1.0, 1.0), tuple((name,) for name in NAMES))
 
@@ -83,6 +84,21 @@ def check_one_record_moves_the_sum_by_at_most_its_bound() -> None:
         assert moved * DIVISOR <= 1.0 + 1e-9
 
 
+def check_a_label_counts_in_the_norm() -> None:
+    """Removing a record whose gradient is mostly that of its label moves the sum by at most C."""
+    torch.manual_seed(0)
+    body = nn.Sequential(nn.Linear(WIDTH + CLASSES, 20), nn.LeakyReLU(0.2), nn.Linear(20, 1, bias=False))
+    critic = Critic(body, OneHotFeatures(CLASSES)).double()
+    labels, x = torch.arange(12) % CLASSES, torch.as_tensor(rows_of(12, 1e-3).x)
+    fakes = Rows(torch.as_tensor(rows_of(4).x), torch.zeros(4, dtype=torch.int64))
+    released = []
+    for count in (12, 11):
+        step = a_step(GlobalClip(0.1), Wasserstein(), sigma=1e-12, seed=3)
+        released.append(step.step(critic, Rows(x[:count], labels[:count]), fakes))
+    moved = math.sqrt(sum(float((released[0][n] - released[1][n]).square().sum()) for n in released[0]))
+    assert moved * DIVISOR <= 0.1 + 1e-9
+
+
 def check_noise_is_never_used_twice() -> None:
     """Two steps share no noise."""
     step = a_step(GlobalClip(1.0), Wasserstein())
@@ -128,6 +144,7 @@ def check_a_broken_record_is_left_out() -> None:
 CHECKS: list[Check] = [
     check_noise_level,
     check_one_record_moves_the_sum_by_at_most_its_bound,
+    check_a_label_counts_in_the_norm,
     check_noise_is_never_used_twice,
     check_the_divisor_does_not_know_the_batch,
     check_records_join_like_coins,
@@ -225,6 +242,14 @@ def penalty_left_out_of_the_norm(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(norms, "linear_squares", lambda pairs: real(pairs[:1]))
 
 
+def label_left_out_of_the_norm(patch: pytest.MonkeyPatch) -> None:
+    """The norm forgets the columns of the first weight that meet the one-hot label."""
+    real = norms.linear_squares
+    patch.setattr(
+        norms, "linear_squares", lambda pairs: real(pairs) * (0.0 if pairs[0][0].shape[1] == CLASSES else 1.0)
+    )
+
+
 def empty_batches_skipped(patch: pytest.MonkeyPatch) -> None:
     """No noise when no record was drawn."""
     real = PrivateStep._noisy_mean
@@ -251,6 +276,7 @@ MUTANTS: list[tuple[Mutation, Check]] = [
     (clipped_average, check_one_record_moves_the_sum_by_at_most_its_bound),
     (bias_left_out_of_the_norm, check_one_record_moves_the_sum_by_at_most_its_bound),
     (penalty_left_out_of_the_norm, check_one_record_moves_the_sum_by_at_most_its_bound),
+    (label_left_out_of_the_norm, check_a_label_counts_in_the_norm),
     (reused_key, check_noise_is_never_used_twice),
     (divisor_of_the_realised_batch, check_the_divisor_does_not_know_the_batch),
     (shuffled_batches, check_records_join_like_coins),

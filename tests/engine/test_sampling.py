@@ -9,8 +9,10 @@ import pytest
 import torch
 from scipy import stats
 
+from understudy.engine import sampling
 from understudy.engine.noise import SeededNoise
 from understudy.engine.sampling import Rows, poisson_indices
+from understudy.errors import DataError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -88,3 +90,21 @@ def test_only_the_batch_is_read_from_a_memory_map(tmp_path: Path) -> None:
         assert x.tolist() == data[[1, 7]].tolist()
         assert labels is not None
         assert labels.tolist() == [1, 7]
+
+
+def test_large_files_are_read_row_by_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows that are read from a file are those of the mapped array, and a cut file is noticed."""
+    monkeypatch.setattr(sampling, "_MAPPED_BYTES", 100)
+    path = tmp_path / "x.npy"
+    np.save(path, np.random.default_rng(0).normal(size=(50, 3, 2)).astype(np.float32))
+    mapped = np.load(path, mmap_mode="r")
+    rows, like = Rows(mapped), torch.zeros(1, dtype=torch.float64)
+    assert rows._file is not None
+    for chosen in ([3, 7, 49], []):
+        indices = torch.tensor(chosen, dtype=torch.int64)
+        assert np.array_equal(rows.take(indices, like)[0].numpy(), mapped[chosen])
+    assert Rows(mapped[2:])._file is None  # a part of the array begins elsewhere in the file
+    with path.open("r+b") as file:
+        file.truncate(1000)
+    with pytest.raises(DataError, match="row 49"):
+        rows.take(torch.tensor([49]), like)

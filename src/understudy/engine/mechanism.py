@@ -7,11 +7,13 @@ done with it afterwards (Adam, averaging, clamping) is post-processing.
 
 from __future__ import annotations
 
+import logging
 import math
 from typing import TYPE_CHECKING
 
 import torch
 
+from understudy.engine import memory
 from understudy.engine.batch import CriticBatch
 from understudy.engine.clipping import (
     GlobalClip,
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
     from understudy.privacy.mechanisms import SubsampledGaussian
 
 __all__ = ["PrivateStep", "draw_batch"]
+
+_log = logging.getLogger(__name__)
 
 
 class PrivateStep:
@@ -77,6 +81,7 @@ class PrivateStep:
         self.divisor = divisor
         self.taken = taken
         self.bound = bound
+        self._pieces: int | None = None
         self._gradient_multiplier = mechanism.noise_multiplier
         if isinstance(clipping, QuantileAdaptiveClip):
             self.bound = clipping.first_bound if bound is None else bound
@@ -104,6 +109,7 @@ class PrivateStep:
 
         Raises:
             BudgetError: all T steps of the mechanism were taken.
+            OutOfMemory: the step does not fit in memory, not even row by row. It counts as taken.
         """
         if self.taken >= self.mechanism.steps:
             raise BudgetError(
@@ -111,6 +117,10 @@ class PrivateStep:
                 "the budget. Plan more steps before training."
             )
         self.taken += 1
+        with memory.explained():
+            return self._step(critic, records, fakes, public)
+
+    def _step(self, critic: nn.Module, records: Rows, fakes: Rows, public: Rows | None) -> dict[str, Tensor]:
         rule = self._rule_of_this_step(critic, fakes, public)
         unit_divisor = self.divisor / rule.unit
         indices = poisson_indices(
@@ -128,9 +138,36 @@ class PrivateStep:
             paired=isinstance(rule, JointClip),
             microbatches=bins,
         )
-        total = clipped_sum(critic, self.objective, batch, rule)
+        total = self._sum_within_memory(critic, batch, rule)
         self._follow_quantile(total)
         return self._noisy_mean(total, unit_divisor)
+
+    def _sum_within_memory(self, critic: nn.Module, batch: CriticBatch, rule: ConcreteClip) -> ClippedSum:
+        """The clipped sum of this one draw; where memory runs out, in ever smaller pieces of the same draw.
+
+        The sizes of the pieces follow from public numbers only, and the steps after this one keep to them.
+        """
+        pieces = self._pieces
+        while True:
+            try:
+                if pieces is None:
+                    total = clipped_sum(critic, self.objective, batch, rule)
+                else:
+                    total = clipped_sum(critic, self.objective, batch, rule, chunk=pieces)
+                break
+            except (MemoryError, RuntimeError) as error:
+                if pieces == 1 or not memory.ran_out(error):
+                    raise
+                largest = max(math.ceil(self.divisor), len(batch.fake))
+            pieces = math.ceil((largest if pieces is None else pieces) / 2)
+        if pieces != self._pieces:
+            self._pieces = pieces
+            _log.warning(
+                "memory ran out: steps now go through the critic in pieces of %d rows, which gives the same result and "
+                "takes longer. A smaller batch would fit at once.",
+                pieces,
+            )
+        return total
 
     def _noisy_mean(self, total: ClippedSum, divisor: float) -> dict[str, Tensor]:
         """(sum + σ · sensitivity · normal) / divisor for every parameter, in the memory of the sum."""

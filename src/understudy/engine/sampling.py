@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import math
 import mmap
-from dataclasses import dataclass
+import os
+import weakref
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from scipy.special import bdtr, bdtrik
+
+from understudy.errors import DataError
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -23,6 +27,12 @@ if TYPE_CHECKING:
     from understudy.engine.noise import Noise
 
 __all__ = ["Rows", "poisson_indices"]
+
+
+_MAPPED_BYTES = 1 << 31
+"""Larger memory-mapped arrays are read row by row: mapping scattered rows costs more than reading them."""
+
+_CAN_READ = hasattr(os, "preadv") and hasattr(os, "posix_fadvise")
 
 
 @dataclass(frozen=True)
@@ -36,12 +46,14 @@ class Rows:
 
     x: npt.NDArray[np.floating] | Tensor
     labels: npt.NDArray[np.integer] | Tensor | None = None
+    _file: RowFile | None = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         # Batches jump through the file; reading ahead of each row would cost far more than the row.
         mapped = getattr(self.x, "_mmap", None)
         if isinstance(mapped, mmap.mmap) and hasattr(mmap, "MADV_RANDOM"):
             mapped.madvise(mmap.MADV_RANDOM)
+        object.__setattr__(self, "_file", RowFile.behind(self.x))
 
     def __len__(self) -> int:
         return len(self.x)
@@ -59,10 +71,48 @@ class Rows:
 
     def take(self, indices: Tensor, like: Tensor) -> tuple[Tensor, Tensor | None]:
         """The chosen rows in the dtype and on the device of `like`, and their labels as int64."""
-        x = _take(self.x, indices).to(dtype=like.dtype, device=like.device)
+        chosen = _take(self.x, indices) if self._file is None else self._file.take(indices)
+        x = chosen.to(dtype=like.dtype, device=like.device)
         if self.labels is None:
             return x, None
         return x, _take(self.labels, indices).to(dtype=torch.int64, device=like.device)
+
+
+class RowFile:
+    """The file behind a large memory-mapped array, read row by row.
+
+    The first touch of a mapped page costs a fault, and rows that are far apart each cost a page of the table
+    of pages as well. A read costs neither.
+
+    Args:
+        array: a memory-mapped array in C order that holds nothing but the file's rows.
+        path: its file.
+    """
+
+    def __init__(self, array: np.memmap[tuple[int, ...], np.dtype[np.generic]], path: str) -> None:
+        self._handle = os.open(path, os.O_RDONLY)
+        weakref.finalize(self, os.close, self._handle)
+        os.posix_fadvise(self._handle, 0, 0, os.POSIX_FADV_RANDOM)
+        self._start, self._shape, self._dtype = array.offset, array.shape[1:], array.dtype
+        self._row_bytes = array.nbytes // len(array)
+
+    @classmethod
+    def behind(cls, array: npt.NDArray[np.generic] | Tensor) -> RowFile | None:
+        """The file of an array for which reading is better than mapping, or None."""
+        if not (isinstance(array, np.memmap) and array.nbytes > _MAPPED_BYTES and _CAN_READ):
+            return None
+        whole = isinstance(array.base, mmap.mmap) and array.flags.c_contiguous and array.mode != "c"
+        return cls(array, str(array.filename)) if whole and array.filename else None
+
+    def take(self, indices: Tensor) -> Tensor:
+        """The chosen rows."""
+        rows = np.empty((len(indices), *self._shape), dtype=self._dtype)
+        view, size = rows.reshape(-1).view(np.uint8).data, self._row_bytes
+        for place, index in enumerate(indices.tolist()):
+            part = view[place * size : (place + 1) * size]
+            if os.preadv(self._handle, [part], self._start + index * size) != size:
+                raise DataError(f"row {index} could not be read: was the file cut while it was in use?")
+        return torch.from_numpy(rows)
 
 
 def _take(array: npt.NDArray[np.generic] | Tensor, indices: Tensor) -> Tensor:

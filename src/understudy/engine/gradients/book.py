@@ -6,10 +6,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-import torch
-
 from understudy.engine.gradients.layers import Tape
-from understudy.engine.losses import fake_loss, penalty, penalty_weight, real_loss
+from understudy.engine.losses import fake_slope, penalty_slope, penalty_weight, real_slope
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,12 +57,12 @@ def book_of_records(
     book = Book(batch.real.shape[0])
     if not book.records:
         return book
-    tape, values = _walk(chain, partial(real_loss, objective), batch.real, batch.real_labels)
+    tape, values = _walk(chain, partial(real_slope, objective), batch.real, batch.real_labels)
     book.enter(tape)
     if joint:
         chosen, labels = batch.partners(), batch.fake_labels
         labels = None if labels is None else labels[chosen]
-        tape, beside = _walk(chain, partial(fake_loss, objective), batch.fake[chosen], labels)
+        tape, beside = _walk(chain, partial(fake_slope, objective), batch.fake[chosen], labels)
         book.enter(tape)
         partners = beside[chain.affine_layers]
     if penalty_weight(objective):
@@ -76,25 +74,24 @@ def book_of_fakes(chain: Chain, objective: Objective, batch: CriticBatch) -> Boo
     """The factors of the fakes' gradients, each treated like a record."""
     book = Book(batch.fake.shape[0])
     if book.records:
-        book.enter(_walk(chain, partial(fake_loss, objective), batch.fake, batch.fake_labels)[0])
+        book.enter(_walk(chain, partial(fake_slope, objective), batch.fake, batch.fake_labels)[0])
     return book
 
 
 def walk_fakes(chain: Chain, objective: Objective, batch: CriticBatch) -> tuple[Tape, Tensor]:
     """What all fakes note, and of each record's partner the value that its interpolate can start from."""
-    tape, values = _walk(chain, partial(fake_loss, objective), batch.fake, batch.fake_labels)
+    tape, values = _walk(chain, partial(fake_slope, objective), batch.fake, batch.fake_labels)
     return tape, values[chain.affine_layers][batch.partners()]
 
 
 def _walk(
-    chain: Chain, losses: Callable[[Tensor], Tensor], x: Tensor, labels: Tensor | None
+    chain: Chain, slopes: Callable[[Tensor], Tensor], x: Tensor, labels: Tensor | None
 ) -> tuple[Tape, list[Tensor]]:
-    """The tape of the gradients of the rows' losses, and the value at each layer."""
+    """The tape of the gradients of the rows' losses, by their slopes in the logit, and the value at each layer."""
     tape = Tape()
     start, chain = chain.begin(x, labels)
     values = chain.values(start)
-    slopes = _slopes(losses, chain.logits(values[-1], labels))
-    chain.note_loss(values, labels, slopes, tape)
+    chain.note_loss(values, labels, slopes(chain.logits(values[-1], labels)), tape)
     return tape, values
 
 
@@ -114,14 +111,5 @@ def _walk_penalty(
         start, chain = chain.begin(batch.interpolates(), batch.real_labels)
         values = chain.values(start)
     tape = Tape()
-    slopes = partial(_slopes, partial(penalty, objective))
-    chain.note_penalty(values, batch.real_labels, slopes, tape)
+    chain.note_penalty(values, batch.real_labels, partial(penalty_slope, objective), tape)
     return tape
-
-
-def _slopes(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-    """The derivative of each row's number in the row of x."""
-    with torch.enable_grad():
-        at = x.detach().requires_grad_()
-        (slopes,) = torch.autograd.grad(function(at).sum(), at)
-    return slopes

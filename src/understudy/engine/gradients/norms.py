@@ -39,13 +39,20 @@ def row_squares(x: Tensor) -> Tensor:
     """The squared norm of each row, in float64.
 
     A sum of squares has nothing to cancel, so single precision is exact to 1e-6 as long as no square
-    overflows or vanishes; rows where one might are measured again in float64.
+    overflows or vanishes; if one might, all rows are measured again in float64.
     """
     flat = x.flatten(1)
-    norms: Tensor = torch.linalg.vector_norm(flat, dim=1)
-    if flat.dtype != torch.float64 and not bool(((norms > _SMALL) & (norms < _LARGE)).all()):
-        norms = torch.linalg.vector_norm(flat, dim=1, dtype=torch.float64)
+    norms = _norms(flat)
+    if flat.dtype != torch.float64 and norms.shape[0]:
+        least, most = torch.aminmax(norms)
+        if not (least.item() > _SMALL and most.item() < _LARGE):  # also when one is not a number
+            norms = torch.linalg.vector_norm(flat, dim=1, dtype=torch.float64)
     return norms.double().square()
+
+
+def _norms(rows: Tensor) -> Tensor:
+    norms: Tensor = torch.linalg.vector_norm(rows, dim=1)
+    return norms
 
 
 def linear_squares(pairs: Sequence[Pair]) -> Tensor:
@@ -58,9 +65,9 @@ def linear_squares(pairs: Sequence[Pair]) -> Tensor:
     if len(pairs) == 1:
         a, d = pairs[0]
         return row_squares(a) * row_squares(d)
-    if pairs[0][0].dtype == torch.float64:
-        return _gram_sum(pairs)[0]
     total, most = _gram_sum(pairs)
+    if pairs[0][0].dtype == torch.float64:
+        return total
     safe = (total >= 0.02 * most) & (most > _SMALL) & (most < _LARGE)
     if not bool(safe.all()):
         rows = (~safe).nonzero().squeeze(1)
@@ -70,14 +77,12 @@ def linear_squares(pairs: Sequence[Pair]) -> Tensor:
 
 def _gram_sum(pairs: Sequence[Pair]) -> tuple[Tensor, Tensor]:
     """Σ_{k,m} (a_k·a_m)(d_k·d_m), and its largest possible value (Σ_k ‖a_k‖‖d_k‖)²."""
-    total, most = torch.zeros(2, pairs[0][0].shape[0], dtype=torch.float64, device=pairs[0][0].device)
+    lengths = torch.stack([_norms(a) * _norms(d) for a, d in pairs]).double()
+    total = lengths.square().sum(0)
     for k, (a, d) in enumerate(pairs):
-        own = (_dot(a, a) * _dot(d, d)).clamp(min=0.0)
-        total += own
-        most += own.sqrt()
         for other_a, other_d in pairs[:k]:
             total += 2.0 * _dot(a, other_a) * _dot(d, other_d)
-    return total.clamp(min=0.0), most.square()
+    return total.clamp_(min=0.0), lengths.sum(0).square_()
 
 
 def _dot(x: Tensor, y: Tensor) -> Tensor:
@@ -87,10 +92,12 @@ def _dot(x: Tensor, y: Tensor) -> Tensor:
 
 def bias_squares(outputs: Sequence[Tensor]) -> Tensor:
     """‖Σ over places and positions of d‖² for each record."""
-    total = outputs[0].flatten(2).sum(2, dtype=torch.float64) if outputs[0].dim() > 2 else outputs[0].double()
-    for d in outputs[1:]:
-        total = total + (d.flatten(2).sum(2, dtype=torch.float64) if d.dim() > 2 else d)
-    return total.square().sum(1)
+    if len(outputs) == 1 and outputs[0].dim() == 2:
+        return row_squares(outputs[0])
+    total = torch.zeros(outputs[0].shape[:2], dtype=torch.float64, device=outputs[0].device)
+    for d in outputs:
+        total += d.flatten(2).sum(2, dtype=torch.float64) if d.dim() > 2 else d
+    return total.square_().sum(1)
 
 
 def makes_whole_gradients(layer: ConvLayer, pairs: Sequence[Pair]) -> bool:
