@@ -26,9 +26,9 @@ from torch.profiler import ProfilerActivity, profile
 
 from benchmarks.engine_cases import CASES, ROWS, Case, ordinary_step
 from benchmarks.engine_opacus import ghost_step, hook_step, penalty_error
-from understudy.engine import Path as GradientPath
-from understudy.engine import PrivateStep, Rows, SecureNoise, clipped_sum, explain
+from understudy.engine import PrivateStep, Rows, SecureNoise, clipped_sum
 from understudy.engine.clipping import GlobalClip
+from understudy.engine.gradients import functional
 from understudy.engine.mechanism import draw_batch
 from understudy.privacy.mechanisms import SubsampledGaussian
 
@@ -82,7 +82,7 @@ def best_vmap(case: Case, critic: Critic, batch: CriticBatch, repetitions: int) 
     """The CPU time of the clipped sum by vmap, at the chunk size that suits it best."""
     times = []
     for size in VMAP_CHUNKS:
-        action = partial(clipped_sum, critic, case.objective, batch, RULE, path=GradientPath.VMAP, chunk=size)
+        action = partial(functional.clipped_sum, critic, case.objective, batch, RULE, size)
         times += cpu_seconds([action], repetitions)
     return min(times)
 
@@ -113,16 +113,10 @@ def measure(case: Case, repetitions: int) -> Result:
     ratio = private / ordinary
     return {
         "case": case.name,
-        "parameters": sum(p.numel() for p in critic.parameters()),
-        "path": explain(critic, case.objective).split(":")[0],
-        "ordinary_ms": 1e3 * ordinary,
         "private_over_nonprivate": ratio,
         "must": case.most_private_over_nonprivate,
-        "reached": ratio <= case.most_private_over_nonprivate,
         "faster_than_vmap": vmap / private,
-        "faster_than_vmap_must": case.least_faster_than_vmap,
         "faster_than_opacus": hooks,
-        "faster_than_opacus_must": case.least_faster_than_opacus,
         "faster_than_opacus_ghost": ghost,
         "opacus_penalty_error": wrong,
         "peak_memory_ratio": peak_bytes(lambda: step.step(critic, records, fakes))
@@ -131,24 +125,28 @@ def measure(case: Case, repetitions: int) -> Result:
     }
 
 
-def measure_many_rows(repetitions: int) -> Result:
-    """A step at 60 million memory-mapped rows against one at 60 thousand, of the same small critic."""
-    case = CASES[0]
+def measure_many_rows(case: Case, repetitions: int) -> float:
+    """What a step on 60 million memory-mapped rows costs, over one on 60 thousand.
+
+    Both files are sparse: rows that were never written read as zeros and take no space on the disk, but fetching
+    them takes the operating system's full way through its cache of files. The small file is read once before, as it
+    would be after the first steps of a training; the large one is not, and nearly every row of it is new.
+    """
     critic, fakes = case.critic(), case.fakes()
-    labels = np.zeros(1, dtype=np.int64)
+    labels = None if case.unlabelled else np.zeros(1, dtype=np.int64)
     with tempfile.TemporaryDirectory() as folder:
         steps = []
         for rows in (60_000, 60_000_000):
-            # The file is sparse: rows that were never written read as zeros and take no space.
             x = np.lib.format.open_memmap(
-                Path(folder) / f"{rows}.npy", mode="w+", dtype=np.float32, shape=(rows, 784)
+                Path(folder) / f"{rows}.npy", mode="w+", dtype=np.float32, shape=(rows, *case.shape)
             )
-            table = Rows(x, np.broadcast_to(labels, rows))
+            if rows < 1_000_000:
+                x.sum()
+            table = Rows(x, None if labels is None else np.broadcast_to(labels, rows))
             step = private_step(case, rows)
             steps.append(lambda step=step, table=table: step.step(critic, table, fakes))
         small, large = cpu_seconds(steps, repetitions)
-    ratio = large / small
-    return {"case": "60 M rows against 60 k rows", "ratio": ratio, "must": 1.1, "reached": ratio <= 1.1}
+    return large / small
 
 
 def text(value: object) -> str:
@@ -168,6 +166,16 @@ COLUMNS = (
     ("opacus_penalty_error", "Opacus' error with penalty"),
     ("peak_memory_ratio", "memory"),
     ("noise_share", "noise"),
+)
+
+
+JSON_KEYS = (
+    "case",
+    "private_over_nonprivate",
+    "faster_than_vmap",
+    "faster_than_opacus",
+    "peak_memory_ratio",
+    "noise_share",
 )
 
 
@@ -194,10 +202,12 @@ def main() -> None:
     for case in cases:
         lines.append(measure(case, small if case.name.startswith("mlp") else large))
         print_line([text(lines[-1].get(key)) for key, _ in COLUMNS])
-    rows = measure_many_rows(small)
-    print(f"\nA step at 60 million rows costs {rows['ratio']:.2f} times one at 60 thousand (must: 1.1).")
+    for case in CASES[:2]:
+        ratio = measure_many_rows(case, small)
+        print(f"\n{case.name}: a step at 60 million rows costs {ratio:.2f} times one at 60 thousand.")
     if options.json:
-        options.json.write_text(json.dumps([*lines, rows], indent=2, ensure_ascii=False) + "\n")
+        told = [{key: line[key] for key in JSON_KEYS} for line in lines]
+        options.json.write_text(json.dumps(told, indent=2, ensure_ascii=False) + "\n")
 
 
 if __name__ == "__main__":

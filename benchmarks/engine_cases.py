@@ -68,7 +68,7 @@ def _body(name: str) -> nn.Sequential:
         )
     if name.startswith("conv"):
         return nn.Sequential(*_convolutions(1, (32, 64, 128), 5, 2), nn.Flatten(), nn.Linear(128 * 16, 1))
-    return nn.Sequential(*_convolutions(11, (96, 192, 384), 4, 1), nn.Flatten(), nn.Linear(384 * 9, 1))
+    return nn.Sequential(*_convolutions(11, (104, 208, 400), 4, 1), nn.Flatten(), nn.Linear(400 * 9, 1))
 
 
 def _convolutions(channels: int, widths: tuple[int, ...], kernel: int, padding: int) -> list[nn.Module]:

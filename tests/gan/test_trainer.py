@@ -171,7 +171,7 @@ def test_rising_turns_rise_when_the_critic_falls_behind_and_never_fall() -> None
 
 def test_without_averaging_the_last_weights_are_released() -> None:
     """The moving average is the generator itself when the recipe asks for none."""
-    recipe = replace(RECIPES["dp-cgan"], batch=8)
+    recipe = replace(RECIPES["dp-cgan"], batch=8, averaging=None)
     trainer = Trainer(recipe, TINY_IMAGES, (0.5, 0.5), seed=3)
     for _ in range(3):
         trainer.advance(ConstantGradients(), rows_of(TINY_IMAGES, 0))
