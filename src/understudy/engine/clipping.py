@@ -108,14 +108,13 @@ def _group_norm(squared_norms: Mapping[str, Tensor], group: tuple[str, ...]) -> 
 
 
 @dataclass(frozen=True)
-class GlobalClip:
-    """Each record's gradient, over all parameters together, is clipped to one bound.
+class _OneBound:
+    """One bound C on everything that a record adds to the sum.
 
     Args:
         bound: C.
     """
 
-    kind: ClassVar[str] = "global"
     unit: ClassVar[int] = 1
 
     bound: float
@@ -130,6 +129,30 @@ class GlobalClip:
     def partition(self, names: Iterable[str]) -> Partition:
         """One group of everything."""
         return Partition((tuple(names),), (self.bound,))
+
+
+@dataclass(frozen=True)
+class GlobalClip(_OneBound):
+    """Each record's gradient, over all parameters together, is clipped to one bound.
+
+    Args:
+        bound: C.
+    """
+
+    kind: ClassVar[str] = "global"
+
+
+@dataclass(frozen=True)
+class JointClip(_OneBound):
+    """A record and its fake partner are one unit: the sum of both losses is clipped together.
+
+    The common baseline. It is as private as `GlobalClip` but spends part of the norm on the fake.
+
+    Args:
+        bound: C.
+    """
+
+    kind: ClassVar[str] = "joint"
 
 
 @dataclass(frozen=True)
@@ -162,33 +185,6 @@ class SeparateClip:
     def fake_partition(self, names: Iterable[str]) -> Partition:
         """One group of everything, at the fake bound."""
         return Partition((tuple(names),), (self.fake_bound,))
-
-
-@dataclass(frozen=True)
-class JointClip:
-    """A record and its fake partner are one unit: the sum of both losses is clipped together.
-
-    The common baseline. It is as private as `GlobalClip` but spends part of the norm on the fake.
-
-    Args:
-        bound: C.
-    """
-
-    kind: ClassVar[str] = "joint"
-    unit: ClassVar[int] = 1
-
-    bound: float
-
-    def __post_init__(self) -> None:
-        _check_bound(self.bound)
-
-    def sensitivity(self, adjacency: Adjacency) -> float:
-        """C when a record comes or goes, together with its partner's part."""
-        return _times_adjacency(self.bound, adjacency)
-
-    def partition(self, names: Iterable[str]) -> Partition:
-        """One group of everything."""
-        return Partition((tuple(names),), (self.bound,))
 
 
 @dataclass(frozen=True)

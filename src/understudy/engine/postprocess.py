@@ -12,6 +12,8 @@ from understudy.engine.clipping import GlobalClip, SeparateClip
 from understudy.engine.gradients import clipped_sum
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from torch import Tensor
 
     from understudy.engine.clipping import Clipping
@@ -71,25 +73,32 @@ def spectral_normalise(critic: nn.Module, bound: float = 1.0, iterations: int = 
 
 
 class MovingAverage:
-    """An exponential moving average of a model's weights: often the better generator to release.
+    """An exponential moving average of a model's state, running statistics included: often the better generator.
 
     Args:
-        model: the model to follow; the average starts at its current weights.
-        decay: the share of the old average that each `update` keeps.
+        model: the model to follow; the average starts at its current state.
+        decay: the share of the old average that each `update` keeps once it is warm; None keeps nothing, so that the
+            average is the model itself.
     """
 
-    def __init__(self, model: nn.Module, decay: float) -> None:
+    def __init__(self, model: nn.Module, decay: float | None) -> None:
         self.decay = decay
-        self.weights = {name: p.detach().clone() for name, p in model.named_parameters()}
+        self._weights = {name: value.clone() for name, value in model.state_dict().items()}
 
     @torch.no_grad()
-    def update(self, model: nn.Module) -> None:
-        """Move the average towards the model's weights."""
-        for name, parameter in model.named_parameters():
-            self.weights[name].lerp_(parameter, 1.0 - self.decay)
+    def update(self, model: nn.Module, taken: int) -> None:
+        """Move the average towards the model's state after `taken` steps; the first steps are forgotten faster."""
+        kept = min(self.decay or 0.0, (1 + taken) / (10 + taken))
+        for name, value in model.state_dict().items():
+            if value.is_floating_point():
+                self._weights[name].lerp_(value, 1.0 - kept)
+            else:
+                self._weights[name].copy_(value)
 
-    @torch.no_grad()
-    def copy_to(self, model: nn.Module) -> None:
-        """Write the average into a model of the same shape."""
-        for name, parameter in model.named_parameters():
-            parameter.copy_(self.weights[name])
+    def weights(self) -> dict[str, Tensor]:
+        """The averaged state, by name."""
+        return {name: value.clone() for name, value in self._weights.items()}
+
+    def restore(self, weights: Mapping[str, Tensor]) -> None:
+        """Go on from what `weights` gave."""
+        self._weights = {name: value.clone() for name, value in weights.items()}

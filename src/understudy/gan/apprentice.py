@@ -97,7 +97,7 @@ class Apprentice(FreeTraining[Generator]):
 
     def released_weights(self) -> dict[str, Tensor]:
         """The weights of the module that is released: the averaged generator and the teacher."""
-        generator = self._averaged()
+        generator = self._average.weights()
         if self._teacher is None:
             return generator
         taught = {f"teacher.{name}": value.clone() for name, value in self._teacher.state_dict().items()}

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 import torch
 from torch import Tensor, nn
 
+from understudy.engine.postprocess import MovingAverage
 from understudy.gan.optimisers import Stepper
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class FreeTraining(ABC, Generic[Network]):
         self._source = torch.Generator().manual_seed(seed)
         rule = replace(recipe.generator_optimiser, decay_steps=recipe.steps)
         self._stepper = Stepper(self.generator, rule)
-        self._average = {name: value.clone() for name, value in self.generator.state_dict().items()}
+        self._average = MovingAverage(self.generator, recipe.averaging)
 
     @property
     def steps(self) -> int:
@@ -57,7 +58,7 @@ class FreeTraining(ABC, Generic[Network]):
         names, parameters = zip(*self.generator.named_parameters(), strict=True)
         moves = torch.autograd.grad(self._loss(), parameters)
         self._stepper.step(dict(zip(names, moves, strict=True)))
-        self._follow()
+        self._average.update(self.generator, self.steps)
 
     @abstractmethod
     def _loss(self) -> Tensor:
@@ -71,23 +72,11 @@ class FreeTraining(ABC, Generic[Network]):
     def _published(self) -> dict[str, Mapping[str, Tensor]]:
         """What was published before the training, by part; a resumed run takes it from here."""
 
-    def _follow(self) -> None:
-        """Let the moving average follow the generator, its running statistics included."""
-        warm = min(self._recipe.averaging or 0.0, (1 + self.steps) / (10 + self.steps))
-        for name, value in self.generator.state_dict().items():
-            if value.is_floating_point():
-                self._average[name].lerp_(value, 1 - warm)
-            else:
-                self._average[name].copy_(value)
-
-    def _averaged(self) -> dict[str, Tensor]:
-        return {name: value.clone() for name, value in self._average.items()}
-
     def state(self) -> dict[str, Tensor]:
         """Everything that a resumed run needs, what was published included, as named tensors."""
         parts: dict[str, Mapping[str, Tensor]] = {
             "generator": self.generator.state_dict(),
-            "average": self._average,
+            "average": self._average.weights(),
             "optimiser": self._stepper.state(),
             "run": {"source": self._source.get_state()},
             **self._published(),
@@ -97,7 +86,7 @@ class FreeTraining(ABC, Generic[Network]):
     def _take_over(self, part: Mapping[str, Mapping[str, Tensor]]) -> None:
         """Go on from the parts of a state."""
         self.generator.load_state_dict(dict(part["generator"]))
-        self._average = {name: value.clone() for name, value in part["average"].items()}
+        self._average.restore(part["average"])
         self._stepper.restore(part["optimiser"])
         self._source.set_state(part["run"]["source"])
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from understudy.engine.losses import generator_loss
-from understudy.engine.postprocess import clamp_weights, fakes_gradient
+from understudy.engine.postprocess import MovingAverage, clamp_weights, fakes_gradient
 from understudy.engine.sampling import Rows
 from understudy.gan.critics import build_critic
 from understudy.gan.generators import build_generator, draw_latent
@@ -68,7 +68,7 @@ class Trainer:
         self._critic_stepper = Stepper(self.critic, recipe.critic_optimiser)
         self._generator_stepper = Stepper(self.generator, recipe.generator_optimiser)
         self._turns = Turns(recipe.turns)
-        self._average = {name: value.clone() for name, value in self.generator.state_dict().items()}
+        self._average = MovingAverage(self.generator, recipe.averaging)
         self.steps = 0
         self.generator_loss = math.nan
 
@@ -110,28 +110,18 @@ class Trainer:
         moves = torch.autograd.grad(loss, parameters)
         self._generator_stepper.step(dict(zip(names, moves, strict=True)))
         self._turns.watch(float((logits < 0).double().mean()))
-        self._follow()
-
-    def _follow(self) -> None:
-        """Let the moving average follow the generator."""
-        decay = self._recipe.averaging
-        for name, value in self.generator.state_dict().items():
-            if decay is None or not value.is_floating_point():
-                self._average[name].copy_(value)
-            else:
-                warm = min(decay, (1 + self._generator_stepper.taken) / (10 + self._generator_stepper.taken))
-                self._average[name].lerp_(value, 1 - warm)
+        self._average.update(self.generator, self._generator_stepper.taken)
 
     def released_weights(self) -> dict[str, Tensor]:
         """The generator's weights (their moving average, where the recipe asks for one)."""
-        return {name: value.clone() for name, value in self._average.items()}
+        return self._average.weights()
 
     def state(self) -> dict[str, Tensor]:
         """Everything that a resumed run needs, as named tensors."""
         parts: dict[str, Mapping[str, Tensor]] = {
             "critic": self.critic.state_dict(),
             "generator": self.generator.state_dict(),
-            "average": self._average,
+            "average": self._average.weights(),
             "critic-optimiser": self._critic_stepper.state(),
             "generator-optimiser": self._generator_stepper.state(),
             "run": {
@@ -157,7 +147,7 @@ class Trainer:
         }
         self.critic.load_state_dict(part["critic"])
         self.generator.load_state_dict(part["generator"])
-        self._average = {name: value.clone() for name, value in part["average"].items()}
+        self._average.restore(part["average"])
         self._critic_stepper.restore(part["critic-optimiser"])
         self._generator_stepper.restore(part["generator-optimiser"])
         self.steps = int(part["run"]["steps"])
