@@ -68,7 +68,7 @@ class TableApprentice(FreeTraining[TableGenerator]):
 
     def released_weights(self) -> dict[str, Tensor]:
         """The weights of the generator, averaged if the recipe says so."""
-        return self._averaged()
+        return self._average.weights()
 
     def _published(self) -> dict[str, Mapping[str, Tensor]]:
         return {"published": self._marginals.named()}
