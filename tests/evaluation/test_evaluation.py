@@ -114,7 +114,7 @@ def test_image_evaluation(pool_release: Any, tmp_path: Path) -> None:
     assert abs(score.value - score.ceiling) < 1.0
     assert found.pictures is not None
     assert len(found.pictures.synthetic) == len(found.pictures.nearest) == 10
-    assert len(list(tmp_path.iterdir())) == 1
+    assert sorted(path.name.split("-")[0] for path in tmp_path.iterdir()) == ["ceiling", "domain"]
     again = evaluate(release, digit_images(1), **arguments)
     assert again == found
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -67,6 +68,30 @@ def test_digits_reach_near_their_ceiling() -> None:
     assert all(measure.internal for measure in measures.values())
 
 
+def test_trainings_side_by_side_give_the_same_numbers(tmp_path: Path) -> None:
+    """Two threads, or ceilings kept from before, change no digit of any measure, the CNN's included."""
+    reference, pool, test = digits()
+    few = Labelled(pool.features[:200], pool.labels[:200], 10)
+
+    def measured(workers: int, cache: Path | None) -> object:
+        return utility(
+            Pool(few),
+            test,
+            reference=Labelled(reference.features[:200], reference.labels[:200], 10),
+            learners=[Learner.LOGISTIC_REGRESSION, Learner.MLP, Learner.CNN],
+            seeds=(0, 1),
+            cache=cache,
+            workers=workers,
+        )
+
+    alone = measured(1, None)
+    assert measured(2, tmp_path) == alone
+    kept = list(tmp_path.iterdir())
+    assert len(kept) == 3
+    assert all(path.stat().st_mode & 0o077 == 0 for path in kept)
+    assert measured(2, tmp_path) == alone
+
+
 def test_each_learner_learns_the_digits() -> None:
     """Every classifier, the CNN included, beats nine in ten digits when trained on real ones."""
     first, second, test = digits()
@@ -104,6 +129,8 @@ def test_no_argument_takes_synthetic_rows() -> None:
         "rows",
         "seeds",
         "augment",
+        "cache",
+        "workers",
         "progress",
     ]
 

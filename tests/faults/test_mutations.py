@@ -2,66 +2,18 @@
 
 from __future__ import annotations
 
-import random
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from fuzzing import assault
 from tiny import TINY_IMAGES, tiny_images, tiny_plan
 from understudy.checkpoint import Checkpoints, load_checkpoint
 from understudy.errors import CheckpointError, Interrupted, RecipeError, ReleaseError
 from understudy.fitting import fit
 from understudy.recipes import RECIPES, recipe_from_toml, recipe_to_toml
 from understudy.release import Release
-
-SPICE = [
-    b"NaN",
-    b"Infinity",
-    b"-1",
-    b"1e999",
-    b"null",
-    b"[]",
-    b"{}",
-    b'""',
-    b"true",
-    b"../",
-    b"\x00",
-    b"9" * 400,
-    b"\xff",
-]
-
-
-def mutated(content: bytes, chance: random.Random) -> bytes:
-    """The content with one to four small wounds."""
-    wounded = bytearray(content)
-    for _ in range(chance.randint(1, 4)):
-        place = chance.randrange(len(wounded) + 1)
-        match chance.randrange(4):
-            case 0:
-                wounded[place : place + 1] = bytes([chance.randrange(256)])
-            case 1:
-                del wounded[place : place + chance.randint(1, 40)]
-            case 2:
-                wounded[place : place + chance.randint(0, 8)] = chance.choice(SPICE)
-            case _:
-                other = chance.randrange(len(wounded) + 1)
-                wounded[place:place] = wounded[other : other + chance.randint(1, 60)]
-    return bytes(wounded)
-
-
-def assault(
-    content: bytes, attempt: Callable[[bytes], object], error: type[Exception], times: int, seed: int
-) -> int:
-    """Feed mutated content; count the refusals. Anything but `error` fails the test."""
-    chance, refused = random.Random(seed), 0
-    for _ in range(times):
-        try:
-            attempt(mutated(content, chance))
-        except error:
-            refused += 1
-    return refused
 
 
 @pytest.fixture

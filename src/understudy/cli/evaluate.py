@@ -35,7 +35,10 @@ def evaluate_command(
     seeds: Annotated[int, typer.Option(min=1, help="Independent draws and trainings.")] = 3,
     augment: Annotated[bool, typer.Option("--augment", help="Also train on real + synthetic rows.")] = False,
     cache: Annotated[
-        Path | None, typer.Option(help="Private folder to keep the image classifier in.")
+        Path | None, typer.Option(help="Private folder to keep what depends on real rows only.")
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Trainings at a time; as many as cores by default.")
     ] = None,
     save: Annotated[
         Path | None, typer.Option("--out", help="Write the evaluation here, for `report`.")
@@ -77,7 +80,14 @@ def evaluate_command(
     else:
         reference = None if real is None else read(real, schema)
         found = evaluate_with_bar(
-            loaded, read(test, schema), reference, rows=rows, seeds=seeds, augment=augment, cache=cache
+            loaded,
+            read(test, schema),
+            reference,
+            rows=rows,
+            seeds=seeds,
+            augment=augment,
+            cache=cache,
+            workers=workers,
         )
     if save is not None:
         save.write_text(found.to_json(), encoding="utf-8")
@@ -97,6 +107,7 @@ def evaluate_with_bar(
     seeds: int = 3,
     augment: bool = False,
     cache: Path | None = None,
+    workers: int | None = None,
 ) -> Evaluation:
     """Call `evaluate` behind a progress bar."""
     from understudy.evaluation import evaluate
@@ -111,6 +122,7 @@ def evaluate_with_bar(
             seeds=range(seeds),
             augment=augment,
             cache=cache,
+            workers=workers,
             progress=lambda what, share: bar.update(task, completed=round(100 * share), note=what),
         )
 

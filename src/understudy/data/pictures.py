@@ -6,7 +6,10 @@ Nothing is unpickled, and a header that claims more than its file can hold is re
 from __future__ import annotations
 
 import gzip
+import io
+import lzma
 import math
+import struct
 import zipfile
 import zlib
 from contextlib import ExitStack
@@ -37,6 +40,16 @@ _DEFLATE_RATIO = 1032  # the best that zlib's deflate can do (zlib.net/zlib_tech
 _IDX_TYPES = {8: ">u1", 9: ">i1", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}
 _IMAGE_KEYS = ("images", "x", "arr_0")
 _LABEL_KEYS = ("labels", "y", "arr_1")
+_BROKEN_ARCHIVE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    struct.error,
+    EOFError,
+    OSError,
+    ValueError,
+    RuntimeError,  # a member that claims to be encrypted
+)
 
 
 # ---------------------------------------------------------------------------------------------- folders
@@ -104,7 +117,8 @@ def _load_all(paths: list[Path], schema: ImageSchema | None) -> NDArray[np.uint8
 def _opened(path: Path) -> Image.Image:
     """Open an image without decoding it, so that its claimed size can be judged first."""
     try:
-        image = Image.open(path, formats=("PNG", "JPEG"))
+        # From memory: a chunk that claims gibibytes then reads no further than the file goes.
+        image = Image.open(io.BytesIO(path.read_bytes()), formats=("PNG", "JPEG"))
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as cause:
         raise DataError(f"{path} is not a PNG or JPEG image: {cause}") from cause
     if image.width > _MAX_SIDE or image.height > _MAX_SIDE:
@@ -134,7 +148,7 @@ def read_npz(path: Path, schema: ImageSchema | None = None) -> Records:
             pixels = read_npz_member(archive, members[key], str(path))
             label_key = next((key for key in _LABEL_KEYS if key in members), None)
             labels = read_npz_member(archive, members[label_key], str(path)) if label_key else None
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError) as cause:
+    except _BROKEN_ARCHIVE as cause:
         raise DataError(f"cannot read {path} as .npz: {cause}") from cause
     return _as_records(pixels, labels, schema, str(path))
 

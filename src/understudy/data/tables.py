@@ -27,6 +27,7 @@ __all__ = ["CSV_SUFFIXES", "from_arrow", "from_frame", "header", "read_csv", "re
 
 CSV_SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 _Tabular = TableSchema | CodeSchema
+_UNREADABLE = (pa.ArrowException, OSError, ValueError)
 
 
 def from_frame(frame: pd.DataFrame, schema: _Tabular | None = None) -> Records:
@@ -53,7 +54,13 @@ def from_arrow(table: Any, schema: _Tabular | None = None, place: str = "the tab
             )
         if pa.types.is_decimal(field.type):
             table = table.set_column(i, field.name, table.column(i).cast(pa.float64()))
-    return Records(table.to_pandas(ignore_metadata=True, timestamp_as_object=False))
+    try:
+        plain = table.replace_schema_metadata(
+            None
+        )  # what pandas noted there may be damaged, and is not needed
+        return Records(plain.to_pandas(timestamp_as_object=False))
+    except _UNREADABLE as cause:
+        raise DataError(f"cannot read {place}: {cause}") from cause
 
 
 def read_parquet(path: Path, schema: _Tabular | None = None) -> Records:
@@ -64,7 +71,7 @@ def read_parquet(path: Path, schema: _Tabular | None = None) -> Records:
             _check_columns(str(path), file.schema_arrow.names, schema)
             wanted = [c.name for c in schema.columns] if isinstance(schema, TableSchema) else None
             table = file.read(columns=wanted)
-    except (pa.ArrowException, OSError) as cause:
+    except _UNREADABLE as cause:
         raise DataError(f"cannot read {path} as Parquet: {cause}") from cause
     return from_arrow(table, schema, str(path))
 
@@ -78,10 +85,13 @@ def header(path: Path) -> list[tuple[str, Any]]:
         else:
             with pa_csv.open_csv(path, parse_options=_parsing(path)) as reader:
                 found = reader.schema
-    except (pa.ArrowException, OSError) as cause:
+        names = found.names
+    except UnicodeDecodeError as cause:
+        raise DataError(f"the header of {path} is not UTF-8 text: {cause}. Save it as UTF-8.") from cause
+    except _UNREADABLE as cause:
         raise DataError(f"cannot read {path}: {cause}") from cause
-    _check_columns(str(path), found.names, None)
-    return list(zip(found.names, found.types, strict=True))
+    _check_columns(str(path), names, None)
+    return list(zip(names, found.types, strict=True))
 
 
 def read_csv(path: Path, schema: _Tabular | None = None) -> Records:
@@ -89,7 +99,7 @@ def read_csv(path: Path, schema: _Tabular | None = None) -> Records:
     _check_columns(str(path), [name for name, _ in header(path)], schema)
     try:
         table = _parse(path, schema, numbers=True)
-    except (pa.ArrowException, OSError) as cause:
+    except _UNREADABLE as cause:
         if not isinstance(schema, TableSchema):
             raise DataError(f"cannot read {path} as CSV: {cause}") from cause
         return _explain(path, schema, cause)
@@ -100,7 +110,7 @@ def _explain(path: Path, schema: TableSchema, cause: Exception) -> Records:
     """Read every cell as text: either a cell that is not a number is found and named, or all can be used."""
     try:
         records = from_arrow(_parse(path, schema, numbers=False), schema, str(path))
-    except (pa.ArrowException, OSError):
+    except _UNREADABLE:
         raise DataError(f"cannot read {path} as CSV: {cause}") from cause
     for column in schema.columns:
         if isinstance(column, Continuous | Integer):

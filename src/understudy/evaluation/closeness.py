@@ -21,7 +21,7 @@ __all__ = ["closeness", "closer_to_training", "exact_matches", "membership_score
 
 Floats = npt.NDArray[np.floating[Any]]
 MOST_ROWS = 5_000
-MOST_SYNTHETIC = 20_000
+MOST_SYNTHETIC = 10_000
 
 
 def exact_matches(rows: Floats, among: Floats) -> int:
@@ -39,8 +39,12 @@ def closer_to_training(synthetic: Floats, training: Floats, holdout: Floats) -> 
         raise EvaluationError(
             f"training and hold-out rows must be equally many, got {len(training)} and {len(holdout)}."
         )
-    to_training, to_holdout = (nearest_distances(synthetic, side) for side in (training, holdout))
-    return np.where(to_training == to_holdout, 0.5, (to_training < to_holdout).astype(float))
+    return nearer(*(nearest_distances(synthetic, side) for side in (training, holdout)))
+
+
+def nearer(first: Floats, second: Floats) -> Floats:
+    """1 where the first distance is the smaller one, 0 where the second is, ½ where they are equal."""
+    return np.where(first == second, 0.5, (first < second).astype(float))
 
 
 def membership_scores(candidates: Floats, synthetic: Floats) -> Floats:
@@ -82,9 +86,10 @@ def closeness(
     train, held = (_some(side, rows, generator) for side in (training, holdout))
     near = _some(synthetic, MOST_ROWS, generator)
     say = progress or _silent
-    shares = closer_to_training(near, train, held)
+    to_training, to_holdout = (nearest_distances(near, side) for side in (train, held))
     say("distance to closest record", 0.3)
-    measures = [_distance(shares), *_matches(synthetic, training, holdout), _near_matches(near, train, held)]
+    measures = [_distance(nearer(to_training, to_holdout)), *_matches(synthetic, training, holdout)]
+    measures.append(_near_matches(to_training, nearest_distances(held, train)))
     say("matches", 0.6)
     measures += _membership(train, held, _some(synthetic, MOST_SYNTHETIC, generator))
     say("membership inference", 1.0)
@@ -113,10 +118,11 @@ def _matches(synthetic: Floats, training: Floats, holdout: Floats) -> list[Measu
     return [_measure("exact matches", found.value, found.low, found.high, chance, 1.0, words)]
 
 
-def _near_matches(synthetic: Floats, training: Floats, holdout: Floats) -> Measure:
-    threshold = float(np.quantile(nearest_distances(holdout, training), 0.01))
-    found = wilson(int((nearest_distances(synthetic, training) < threshold).sum()), len(synthetic))
-    chance = float((nearest_distances(holdout, training) < threshold).mean())
+def _near_matches(synthetic: Floats, holdout: Floats) -> Measure:
+    """From the distances of synthetic and of hold-out rows to the training rows."""
+    threshold = float(np.quantile(holdout, 0.01))
+    found = wilson(int((synthetic < threshold).sum()), len(synthetic))
+    chance = float((holdout < threshold).mean())
     words = "Share of synthetic rows nearer to a training row than 99 % of hold-out rows are."
     return _measure("near matches", found.value, found.low, found.high, chance, 1.0, words)
 

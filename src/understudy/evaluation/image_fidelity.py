@@ -25,6 +25,7 @@ __all__ = ["discriminator_score", "image_fidelity", "neighbour_pictures"]
 
 Floats = npt.NDArray[np.floating[Any]]
 MOST_MANIFOLD = 3_000
+MOST_REFERENCE = 20_000
 
 
 def image_fidelity(
@@ -42,10 +43,11 @@ def image_fidelity(
     """
     noise = np.random.default_rng(0).uniform(-1, 1, (min(len(synthetic), 2_000), *synthetic.shape[1:]))
     tell = progress or _silent
-    measures = list(_inception(judge, synthetic, test, noise))
+    sides = [judge.both(side) for side in (synthetic, test, noise)]
+    measures = list(_inception(*(probabilities for probabilities, _ in sides)))
     tell("inception score", 0.4)
-    drawn, real, trivial = (judge.features(side) for side in (synthetic, test, noise))
-    best = None if reference is None else judge.features(reference[: len(synthetic)])
+    drawn, real, trivial = (features for _, features in sides)
+    best = None if reference is None else judge.features(reference[: min(len(synthetic), MOST_REFERENCE)])
     measures.append(_frechet(drawn, real, trivial, best))
     tell("Fréchet distance", 0.7)
     measures += _manifold(drawn, real, trivial, best)
@@ -77,10 +79,8 @@ def neighbour_pictures(synthetic: Floats, real: Floats, count: int = 10) -> Pict
     return Pictures(height, width, channels, _bytes(shown), _bytes(real[places]))
 
 
-def _inception(
-    judge: DomainClassifier, synthetic: Floats, test: Floats, noise: Floats
-) -> tuple[Measure, Measure]:
-    drawn, real, trivial = (judge.probabilities(side) for side in (synthetic, test, noise))
+def _inception(drawn: Floats, real: Floats, trivial: Floats) -> tuple[Measure, Measure]:
+    """From the judge's probabilities of synthetic, real and noise images."""
     order = np.random.default_rng(0).permutation(len(drawn))
     splits = min(10, len(drawn))
     ten = images.inception_scores(drawn[order], splits)

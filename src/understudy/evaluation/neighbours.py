@@ -52,10 +52,11 @@ def within_any(queries: Floats, centres: Floats, radius: Floats) -> npt.NDArray[
 
 
 def _blocks(queries: Floats, points: Floats) -> Iterator[tuple[npt.NDArray[np.intp], Floats]]:
-    flat, flat_points = (
-        side.reshape(len(side), -1).astype(np.float64 if side.size < 5_000_000 else np.float32)
-        for side in (queries, points)
-    )
+    # Single precision for pictures, around a common centre, so that the squares do not swallow the differences.
+    flat, flat_points = (side.reshape(len(side), -1) for side in (queries, points))
+    kind = np.float64 if flat.shape[1] < 256 else np.float32
+    centre = flat_points.mean(axis=0, dtype=np.float64)
+    flat, flat_points = ((side - centre).astype(kind) for side in (flat, flat_points))
     norms = (flat_points**2).sum(axis=1)[None, :]
     for start in range(0, len(flat), BLOCK):
         block = flat[start : start + BLOCK]

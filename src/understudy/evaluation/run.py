@@ -20,6 +20,7 @@ from understudy.evaluation.familiar import sdmetrics_installed, sdmetrics_scores
 from understudy.evaluation.layout import Layout
 from understudy.evaluation.result import Evaluation, Measure
 from understudy.evaluation.tables import marginals, table_correlations, table_fidelity
+from understudy.evaluation.threads import usable_cores
 from understudy.evaluation.utility import IMAGE_LEARNERS, TABLE_LEARNERS, Labelled, utility
 from understudy.images import Images
 from understudy.schema import CodeSchema, ImageSchema, Schema, TableSchema
@@ -62,15 +63,23 @@ class Synthesizer(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class ReleaseSource:
-    """A release as a source of labelled synthetic rows."""
+    """A release as a source of labelled synthetic rows.
+
+    Args:
+        release: what is sampled.
+        drawn: rows that were sampled already, and the seed that gives them.
+    """
 
     release: Synthesizer
+    drawn: tuple[int, pd.DataFrame | Images] | None = None
 
     def draw(self, rows: int, seed: int) -> Labelled:
         """Sample, then encode with the release's own schema."""
-        return labelled(
-            encode(self.release.sample(rows, seed=seed), self.release.schema), self.release.schema
-        )
+        if self.drawn is not None and (seed, rows) == (self.drawn[0], len(self.drawn[1])):
+            made = self.drawn[1]
+        else:
+            made = self.release.sample(rows, seed=seed)
+        return labelled(encode(made, self.release.schema), self.release.schema)
 
 
 def labelled(encoded: Encoded, schema: Schema) -> Labelled:
@@ -90,6 +99,7 @@ def evaluate(
     learners: Sequence[Learner] | None = None,
     augment: bool = False,
     cache: Path | None = None,
+    workers: int | None = None,
     progress: Progress | None = None,
 ) -> Evaluation:
     """Measure utility, fidelity and closeness of a release.
@@ -103,7 +113,8 @@ def evaluate(
         seeds: of the draws and of the classifiers.
         learners: the classifiers; chosen by the kind of data by default.
         augment: also train on real and synthetic rows together.
-        cache: a private folder for the domain classifier.
+        cache: a private folder for the domain classifier and the ceilings.
+        workers: trainings at a time, as many as cores by default; the numbers do not depend on it.
         progress: called with what is being done and the finished share.
     """
     schema = release.schema
@@ -112,18 +123,20 @@ def evaluate(
     rows = rows or len(trained_on if trained_on is not None else real)
     steps = _Steps(progress)
     measures: list[Measure] = []
+    drawn = release.sample(rows, seed=seeds[0])
     if schema.label_classes is not None:
         measures += utility(
-            ReleaseSource(release),
+            ReleaseSource(release, (seeds[0], drawn)),
             labelled(real, schema),
             reference=None if trained_on is None else labelled(trained_on, schema),
             learners=learners or (IMAGE_LEARNERS if isinstance(schema, ImageSchema) else TABLE_LEARNERS),
             rows=rows,
             seeds=seeds,
             augment=augment,
+            cache=cache,
+            workers=workers or usable_cores(),
             progress=steps.part(0.0, 0.6),
         )
-    drawn = release.sample(rows, seed=seeds[0])
     fidelity = _fidelity(drawn, real, trained_on, schema, cache, steps)
     measures += fidelity.measures
     synthetic = encode(drawn, schema)

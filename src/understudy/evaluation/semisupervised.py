@@ -159,9 +159,7 @@ class _Updates:
 
     def add(self, image: SmallCNN, codes: torch.Tensor) -> _WithCodes:
         """C2, made when it is first needed."""
-        last = self.first.head[-1]
-        assert isinstance(last, nn.Linear)
-        second = _WithCodes(image, codes.shape[1], last.out_features)
+        second = _WithCodes(image, codes.shape[1], self.first.head.out_features)
         self._second = torch.optim.Adam(second.parameters(), lr=1e-3)
         return second
 
@@ -177,7 +175,7 @@ class _Updates:
     def learn(self, images: torch.Tensor, targets: torch.Tensor) -> None:
         """Lines 6 to 9: C1 learns from real and synthetic images."""
         self.first.train()
-        _step(self._first, nn.functional.cross_entropy(self.first(images), targets))
+        _step(self._first, nn.functional.cross_entropy(self.first(images, torch.default_generator), targets))
 
 
 def _step(optimiser: torch.optim.Optimizer, loss: torch.Tensor) -> None:

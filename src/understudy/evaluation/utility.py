@@ -9,21 +9,26 @@ knows the class shares of the test labels and nothing else.
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.exceptions import ConvergenceWarning
 
 from understudy.errors import EvaluationError
 from understudy.evaluation import scores
 from understudy.evaluation.intervals import Estimate, Progress, from_seeds
-from understudy.evaluation.learners import Learner, Predictor, prior_predictor, train
+from understudy.evaluation.keeping import kept
+from understudy.evaluation.learners import Learner, prior_predictor, train
 from understudy.evaluation.result import Better, Group, Measure
+from understudy.evaluation.threads import side_by_side
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
 __all__ = ["IMAGE_LEARNERS", "TABLE_LEARNERS", "Labelled", "Score", "Source", "scores_of", "utility"]
 
@@ -31,6 +36,7 @@ Floats = npt.NDArray[np.floating[Any]]
 Ints = npt.NDArray[np.integer[Any]]
 
 TABLE_LEARNERS = (Learner.LOGISTIC_REGRESSION, Learner.MLP, Learner.GRADIENT_BOOSTING)
+CEILING, AUGMENTED = "ceiling", "real + synthetic"
 IMAGE_LEARNERS = (Learner.LOGISTIC_REGRESSION, Learner.MLP, Learner.CNN)
 
 
@@ -119,6 +125,8 @@ def utility(
     rows: int | None = None,
     seeds: Sequence[int] = (0, 1, 2),
     augment: bool = False,
+    cache: Path | None = None,
+    workers: int = 1,
     progress: Progress | None = None,
 ) -> tuple[Measure, ...]:
     """Train on synthetic, test on real: each learner's scores with interval, ceiling and floor.
@@ -131,6 +139,8 @@ def utility(
         rows: synthetic rows per draw; as many as reference (or test) rows by default.
         seeds: of the draws and the trainings; deterministic learners meet each draw too.
         augment: also train on reference and synthetic rows together.
+        cache: a private folder to keep ceilings in.
+        workers: trainings at a time; the numbers do not depend on it.
         progress: called as trainings finish.
     """
     if len(test) == 0:
@@ -138,19 +148,46 @@ def utility(
     if augment and reference is None:
         raise EvaluationError("training on real and synthetic rows together needs real reference rows.")
     rows = rows or len(reference if reference is not None else test)
-    tick = _ticker(progress, len(learners) * (len(seeds) + (reference is not None) + augment))
     draws = [_checked(source.draw(rows, seed), test) for seed in seeds]
+    jobs = _jobs(learners, draws, test, reference, seeds, augment=augment, cache=cache)
+    tick = _ticker(progress, len(jobs))
+    with warnings.catch_warnings():
+        # The filters are global: threads that set and reset their own must all find this one.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        found = side_by_side(jobs, workers=workers, done=lambda key: tick(key[0].value))
     measures: list[Measure] = []
     for learner in learners:
-        predicted = [
-            _predict(learner, drawn, test, seed, tick) for drawn, seed in zip(draws, seeds, strict=True)
-        ]
-        top = None if reference is None else _predict(learner, reference, test, seeds[0], tick)
+        predicted = [found[learner, str(place)] for place in range(len(seeds))]
+        top = found.get((learner, CEILING))
         measures += _measures(f"{learner.value}: ", predicted, test, top)
-        if augment and reference is not None:
-            both = _predict(learner, reference.with_rows_of(draws[0]), test, seeds[0], tick)
-            measures += _measures(f"{learner.value}, real + synthetic: ", [both], test, top)
+        if augment:
+            both = [found[learner, AUGMENTED]]
+            measures += _measures(f"{learner.value}, real + synthetic: ", both, test, top)
     return tuple(measures)
+
+
+def _jobs(
+    learners: Sequence[Learner],
+    draws: Sequence[Labelled],
+    test: Labelled,
+    reference: Labelled | None,
+    seeds: Sequence[int],
+    *,
+    augment: bool,
+    cache: Path | None,
+) -> dict[tuple[Learner, str], Callable[[], Floats]]:
+    """Every training with its predictions of the test rows, the longest first."""
+    jobs: dict[tuple[Learner, str], Callable[[], Floats]] = {}
+    for learner in sorted(learners, key=lambda one: one is not Learner.CNN):
+        for place, (drawn, seed) in enumerate(zip(draws, seeds, strict=True)):
+            jobs[learner, str(place)] = partial(_predict, learner, drawn, test, seed)
+        if reference is not None:
+            jobs[learner, CEILING] = partial(_ceiling, learner, reference, test, seeds[0], cache)
+        if augment and reference is not None:
+            jobs[learner, AUGMENTED] = partial(
+                _predict, learner, reference.with_rows_of(draws[0]), test, seeds[0]
+            )
+    return jobs
 
 
 def _checked(drawn: Labelled, test: Labelled) -> Labelled:
@@ -163,13 +200,15 @@ def _checked(drawn: Labelled, test: Labelled) -> Labelled:
     return drawn
 
 
-def _predict(
-    learner: Learner, rows: Labelled, test: Labelled, seed: int, tick: Callable[[str], None]
-) -> Floats:
-    predictor: Predictor = train(learner, rows.features, rows.labels, rows.classes, seed)
-    probabilities = predictor(test.features)
-    tick(learner.value)
-    return probabilities
+def _predict(learner: Learner, rows: Labelled, test: Labelled, seed: int) -> Floats:
+    return train(learner, rows.features, rows.labels, rows.classes, seed)(test.features)
+
+
+def _ceiling(learner: Learner, reference: Labelled, test: Labelled, seed: int, cache: Path | None) -> Floats:
+    """The same for real rows; it depends on nothing synthetic, so it can be kept."""
+    depends = (learner.value, reference.features, reference.labels, reference.classes, test.features, seed)
+    made = kept(cache, "ceiling", lambda: {"p": _predict(learner, reference, test, seed)}, *depends)
+    return made["p"]
 
 
 def _measures(prefix: str, predicted: Sequence[Floats], test: Labelled, top: Floats | None) -> list[Measure]:

@@ -331,3 +331,5 @@ def _explained(path: Path) -> Iterator[None]:
         raise LedgerError(f"the ledger {path} cannot be used: {text}. {hint}") from cause
     except OSError as cause:
         raise LedgerError(f"the ledger {path} cannot be used: {cause.strerror or cause}.") from cause
+    except UnicodeDecodeError as cause:
+        raise LedgerError(f"the ledger {path} is damaged: {cause}. Restore it from a copy.") from cause
