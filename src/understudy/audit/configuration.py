@@ -72,7 +72,7 @@ def audit_plan(
     seen = rehearse_with_canaries(plan, schema, sources, seed=seed or 0)
     alpha = (1 - how.confidence) / FAMILY
     published = rehearsal_readings(seen, alpha)
-    if plan.recipe.embedding is None:
+    if any(charge.purpose == TRAINING for charge in plan.charges):
         subject = _subject(plan, schema, canaries or places, sources)
         claim = engine_claim(plan.training, plan.recipe.clipping, plan.budget.delta)
         stepped = audit(subject, claim, how, seed=seed or 0)

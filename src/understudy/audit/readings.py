@@ -244,10 +244,13 @@ def multiplier(
 
 
 def _canaries_to_decide(canaries: int, value: float, low: float, sigma: float, resolution: float) -> int:
-    """Canaries at which the interval, which shrinks with their root, would end inside the resolution."""
-    width = math.log(max(value, 1e-9) / max(low, 1e-9))
-    room = max(math.log(max(value, 1e-9) / ((1 - resolution) * sigma)), -math.log(1 - resolution) / 4)
-    return max(canaries + 1, math.ceil(canaries * (width / room) ** 2))
+    """Canaries at which a step that keeps its claim would pass: the interval shrinks with their root.
+
+    A third is added to the width, because the estimate itself will lie beside the claim.
+    """
+    width = min(max(value, sigma), 2 * sigma) / max(low, 1e-9) - 1
+    room = resolution / (1 - resolution)
+    return max(canaries + 1, math.ceil(canaries * (4 / 3 * width / room) ** 2))
 
 
 def variance(projections: Projections, claim: Claim, alpha: float) -> Reading:

@@ -92,9 +92,8 @@ def rehearse_with_canaries(
 
 def _shortened(plan: Plan, schema: Schema) -> Plan:
     """The same charges on a few rows: every record in every batch, two steps, no warm start."""
-    steps = 0 if plan.recipe.embedding is not None else _STEPS
     charges = tuple(
-        Charge(c.purpose, replace(c.mechanism, sampling_rate=1.0, steps=steps, batch_cap=None, rows=None))
+        Charge(c.purpose, replace(c.mechanism, sampling_rate=1.0, steps=_STEPS, batch_cap=None, rows=None))
         if isinstance(c.mechanism, SubsampledGaussian)
         else c
         for c in plan.charges

@@ -1,0 +1,136 @@
+"""Plans under audit: every recipe passes as it is, and errors in its own step are seen through its own critic."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from typer.testing import CliRunner
+
+from understudy.audit import configuration
+from understudy.audit.configuration import audit_plan
+from understudy.audit.production import ProductionSubject, _Watched
+from understudy.audit.step import Thoroughness
+from understudy.audit.verdict import Outcome
+from understudy.cli.audit import app
+from understudy.engine import SeededNoise
+from understudy.engine.clipping import GroupedClip
+from understudy.planning import plan
+from understudy.recipes import RECIPES
+from understudy.recipes.parts import ConvCritic, DeconvGenerator, DenseCritic, DenseGenerator
+from understudy.schema import ImageSchema
+
+IMAGES = ImageSchema(16, 16, 1, classes=("0", "1", "2"))
+SMALL = Thoroughness(rounds=60, opposed_rounds=20, training_rounds=2, empty_rounds=4, resolution=0.6)
+FEW = replace(SMALL, rounds=16, opposed_rounds=8)
+CRITICS = [name for name in RECIPES if name != "understudy"]
+OPTIONS = {"noise_multiplier": 1.1, "steps": 20, "batch": 24}
+
+
+def small(name):
+    """A recipe with a narrow critic of its own kind."""
+    recipe = RECIPES[name]
+    if name == "understudy":
+        return recipe
+    narrow, generator = DenseCritic(hidden=(12, 8)), DenseGenerator(hidden=(16,))
+    if isinstance(recipe.critic, ConvCritic):
+        narrow, generator = ConvCritic(capacity=4), DeconvGenerator(capacity=4)
+    critic = replace(narrow, activation=recipe.critic.activation)
+    return replace(recipe, critic=critic, generator=generator)
+
+
+def chosen(name):
+    """A plan of a small recipe at an ε near 8."""
+    if name == "understudy":
+        return plan(IMAGES, epsilon=8.0, rows=2000, recipe=name)
+    return plan(IMAGES, epsilon=30.0, rows=2000, recipe=small(name), **OPTIONS)
+
+
+def run(name, seed, how=SMALL):
+    """One small audit of a recipe."""
+    return audit_plan(chosen(name), canaries=48, thoroughness=how, seed=seed)
+
+
+@pytest.mark.parametrize("name", ["dp-gan", "dp-cgan-tf2-m1"])
+def test_recipes_pass_once(name):
+    """Groups with public bounds on convolutions, and one microbatch of everything, pass as they are."""
+    verdict = run(name, 0).verdict
+    assert verdict.outcome is Outcome.PASS, verdict
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", RECIPES)
+def test_recipes_pass_again_and_again(name):
+    """Three seeded audits of every recipe pass, every one."""
+    outcomes = [run(name, seed).verdict for seed in range(1, 4)]
+    assert [verdict for verdict in outcomes if verdict.outcome is not Outcome.PASS] == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("name", ["small-images", "dp-gan"])
+def test_convolutional_critic_as_it_is_proves_most_of_its_epsilon(name):
+    """Of a claimed ε of 8, at least 6.5 is proved of the convolutional critics in their real size."""
+    result = audit_plan(plan(epsilon=8.0, rows=60_000, recipe=name), seed=0)
+    assert result.verdict.outcome is Outcome.PASS, result.verdict
+    assert 6.5 < result.lower_bound < result.claimed_epsilon
+
+
+class _Weak(_Watched):
+    """Noise 3 % too small."""
+
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options)
+        self._gradient_multiplier *= 0.97
+
+
+def test_weak_noise_of_a_convolutional_critic_is_caught(monkeypatch):
+    """Noise 3 % too small in the step of a convolutional critic fails."""
+
+    class Planted(ProductionSubject):
+        def __init__(self, *arguments, **options):
+            super().__init__(*arguments, **options, make=_Weak)
+
+    monkeypatch.setattr(configuration, "ProductionSubject", Planted)
+    found = run("small-images", 0, FEW)
+    failing = {reading.name for reading in found.readings if reading.outcome is Outcome.FAIL}
+    assert "tensors" in failing
+
+
+def test_groups_of_a_convolutional_critic_without_the_root_are_caught(monkeypatch):
+    """Groups of dp-gan that are noised as if they were one fail the multiplier."""
+    monkeypatch.setattr(GroupedClip, "sensitivity", lambda self, adjacency: max(self.bounds))
+    assert run("dp-gan", 0).reading("multiplier").outcome is Outcome.FAIL
+
+
+def test_noise_that_returns_is_caught_with_few_canaries(monkeypatch):
+    """A reused key shows in the coordinates of 48 canaries."""
+
+    class OneKey(SeededNoise):
+        def _key(self):
+            self.draws = 0
+            return super()._key()
+
+    monkeypatch.setattr(configuration, "SeededNoise", OneKey)
+    assert run("small-images", 0, FEW).reading("reuse").outcome is Outcome.FAIL
+
+
+def test_too_few_canaries_are_inconclusive_and_the_number_that_is_named_decides():
+    """With 16 canaries the audit leaves with code 4 and names a number; with that number it passes."""
+    how, made = replace(SMALL, rounds=80, resolution=0.2), chosen("dp-cgan")
+    few = audit_plan(made, canaries=16, thoroughness=how, seed=0).verdict
+    assert few.exit_code == 4
+    assert few.canaries_needed is not None
+    assert 16 < few.canaries_needed < 2000
+    enough = audit_plan(made, canaries=few.canaries_needed, thoroughness=how, seed=0).verdict
+    assert enough.exit_code == 0, enough
+
+
+def test_command_is_short_for_run():
+    """`audit --recipe R` audits a recipe by name, and prints what all its charges prove together."""
+    done = CliRunner().invoke(app, ["--recipe", "understudy", "--epsilon", "8", "--seed", "0", "--json"])
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    assert found["readings"][-1]["name"] == "composition"
+    assert found["readings"][-1]["lower_bound"] > 7.5
