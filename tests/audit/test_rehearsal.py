@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import functools
+import math
 from dataclasses import replace
 
 import pytest
 import torch
 
+from tiny import tiny_plan
 from understudy.audit.configuration import audit_plan
 from understudy.audit.rehearsal import observed_charges, rehearsal_readings, rehearse_with_canaries
 from understudy.audit.verdict import Outcome
-from understudy.engine import SeededNoise
+from understudy.engine import SecureNoise, SeededNoise
 from understudy.engine.nonprivate import NonPrivateStep
 from understudy.errors import PlanError
-from understudy.gan import embedding, publishing, teacher, trainer
+from understudy.gan import embedding, publishing, table_publishing, teacher, trainer
 from understudy.planning import plan
 from understudy.privacy.accounting import spent
 from understudy.recipes import find_recipe
-from understudy.recipes.parts import DenseCritic, LinearTeacher, MeanEmbedding
+from understudy.recipes.parts import DenseCritic, Lessons, LinearTeacher, MeanEmbedding
 from understudy.schema import ImageSchema
 
 IMAGES = ImageSchema(12, 12, 1, classes=tuple("0123456789"))
@@ -26,7 +28,7 @@ DENSE = replace(find_recipe("dp-cgan"), critic=DenseCritic(hidden=(16,)), batch=
 OWN = replace(
     find_recipe("understudy"),
     embedding=MeanEmbedding(pixel_frequencies=60, wavelet_frequencies=90),
-    teacher=LinearTeacher(steps=15),
+    teacher=LinearTeacher(lessons=Lessons(steps=15, rate=80.0, bound=1.0), quiet_lessons=None),
 )
 
 
@@ -97,7 +99,7 @@ def test_embedding_without_normalisation_is_caught(monkeypatch):
 def test_teacher_without_clipping_is_caught(monkeypatch):
     """Gradients of records that are summed as they are fail the reading of the teacher."""
     plain = teacher.clipped_gradient_sum
-    monkeypatch.setattr(teacher, "clipped_gradient_sum", lambda n, y, h, bound: plain(n, y, h, 1e6))
+    monkeypatch.setattr(teacher, "clipped_gradient_sum", lambda *given: plain(*given[:-1], 1e6))
     assert failing(rehearsed()[1]) == {"teacher"}
 
 
@@ -106,6 +108,24 @@ def test_feature_mean_with_too_small_a_sensitivity_is_caught(monkeypatch):
     plain = teacher.feature_sum
     monkeypatch.setattr(teacher, "feature_sum", lambda standard: 2 * plain(standard))
     assert failing(rehearsed()[1]) == {"feature mean"}
+
+
+def test_table_counts_pass_and_are_caught_without_the_root(monkeypatch):
+    """Counts of k marginals pass with noise of σ·√k, and fail with the noise of a single one."""
+    made = tiny_plan(recipe="understudy", rows=5000, epsilon=8.0, delta=1e-5, batch=None)
+
+    def found():
+        seen = rehearse_with_canaries(made, made.schema, SecureNoise)
+        return failing({reading.name: reading for reading in rehearsal_readings(seen, 1e-5)})
+
+    assert found() == set()
+    plain = table_publishing.noisy_counts
+    monkeypatch.setattr(
+        table_publishing,
+        "noisy_counts",
+        lambda marginals, sigma, noise: plain(m := list(marginals), sigma / math.sqrt(len(m)), noise),
+    )
+    assert found() == {"column counts", "label pairs", "column pairs"}
 
 
 def test_exact_counts_beside_the_noise_are_caught(monkeypatch):

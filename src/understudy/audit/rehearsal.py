@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
+    from understudy.audit.readings import Floats
     from understudy.engine.noise import Noise
     from understudy.planning import Plan
     from understudy.schema import Schema
@@ -44,6 +45,7 @@ __all__ = ["Rehearsed", "observed_charges", "rehearsal_readings", "rehearse_with
 _ROWS = 24
 _CANARIES = 4
 _STEPS = 2
+_PROBED = 200_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,11 +56,13 @@ class Rehearsed:
         plan: what was rehearsed.
         draws: the releases of each rehearsal, the one without a canary first.
         leaked: names of what differed between checkpoints although the histories were equal.
+        source: noise asked of the source itself, because small releases hold too few numbers to measure it.
     """
 
     plan: Plan
     draws: tuple[tuple[Draw, ...], ...]
     leaked: tuple[str, ...]
+    source: Draw
 
 
 def rehearse_with_canaries(
@@ -87,7 +91,11 @@ def rehearse_with_canaries(
             name for one, other in zip(expected, found, strict=True) for name in _differing(one, other)
         }
         taps.append(tap)
-    return Rehearsed(shortened, tuple(tuple(tap.draws) for tap in taps), tuple(sorted(leaked)))
+    probe = Wiretap(noise())
+    probe.perturb([torch.zeros(_PROBED, dtype=torch.float64)], 1.0, 1.0)
+    return Rehearsed(
+        shortened, tuple(tuple(tap.draws) for tap in taps), tuple(sorted(leaked)), probe.draws[0]
+    )
 
 
 def _shortened(plan: Plan, schema: Schema) -> Plan:
@@ -166,8 +174,9 @@ def rehearsal_readings(seen: Rehearsed, alpha: float) -> list[Reading]:
     found.append(_interference(seen))
     if wrong:
         return found
-    purposes = {charge.purpose: _spread(seen, number) for number, charge in enumerate(seen.plan.charges)}
-    found.append(every_tensor_of("release", purposes, 1.0, alpha / 2, "release-noise"))
+    spreads = {charge.purpose: _spread(seen, number) for number, charge in enumerate(seen.plan.charges)}
+    spreads["the source"] = _spread_of(seen.source.noise)
+    found.append(every_tensor_of("release", spreads, 1.0, alpha / 2, "release-noise"))
     high = _unit_deviation(seen, alpha / 2)[1]
     for number, charge in enumerate(seen.plan.charges):
         if isinstance(charge.mechanism, GaussianRelease):
@@ -200,13 +209,19 @@ def _of(seen: Rehearsed, draws: Sequence[Draw], number: int) -> Sequence[Draw]:
 
 
 def _spread(seen: Rehearsed, number: int) -> Spread:
-    noise = np.concatenate([draw.noise for draws in seen.draws for draw in _of(seen, draws, number)])
+    return _spread_of(
+        np.concatenate([draw.noise for draws in seen.draws for draw in _of(seen, draws, number)])
+    )
+
+
+def _spread_of(noise: Floats) -> Spread:
     return Spread(float(np.square(noise).sum()), noise.size)
 
 
 def _unit_deviation(seen: Rehearsed, alpha: float) -> tuple[float, float]:
     """Interval of the deviation of all noise together, in units of what was asked for."""
     spreads = [_spread(seen, number) for number in range(len(seen.plan.charges))]
+    spreads.append(_spread_of(seen.source.noise))
     squares, count = sum(s.squares for s in spreads), sum(s.count for s in spreads)
     low, high = (math.sqrt(squares / float(stats.chi2.ppf(p, count))) for p in (1 - alpha / 2, alpha / 2))
     return low, high
