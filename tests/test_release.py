@@ -19,6 +19,7 @@ from safetensors.torch import save
 from tiny import TINY_TABLE, tiny_frame, tiny_plan
 from understudy.errors import ReleaseError
 from understudy.fitting import fit
+from understudy.model_card import likelihood_factor
 from understudy.release import Release
 
 
@@ -97,6 +98,14 @@ def test_a_release_holds_nothing_of_the_private_rows() -> None:
     exact = frame["outcome"].value_counts(normalize=True)["well"]
     assert release.card.label_weights is not None
     assert release.card.label_weights[0] != exact
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "expected"), [(0.0, "1"), (2.0, "7.39"), (5.0, "148"), (7.997, "2,970"), (40.0, "e^40")]
+)
+def test_factors_are_written_for_people(epsilon: float, expected: str) -> None:
+    """How much likelier an outcome may become is printed without powers of ten."""
+    assert likelihood_factor(epsilon) == expected
 
 
 def test_the_model_card_states_epsilon_and_neighbours(table_release: Release, folder: Path) -> None:

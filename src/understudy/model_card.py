@@ -10,7 +10,7 @@ from understudy.privacy.accounting import Accountant
 if TYPE_CHECKING:
     from understudy.release import Card
 
-__all__ = ["describe_mechanism", "model_card"]
+__all__ = ["describe_mechanism", "likelihood_factor", "model_card"]
 
 _USAGE = """```console
 $ pip install understudy
@@ -41,15 +41,23 @@ def _promise(card: Card) -> str:
         reasons = list(card.warnings) or ["it was trained without noise"]
         bullets = "\n".join(f"- {reason}" for reason in reasons)
         return f"> **NOT PRIVATE.** Do not publish this generator:\n\n{bullets}"
-    factor = math.exp(plan.spent.epsilon)
+    factor = likelihood_factor(plan.spent.epsilon)
     return (
         f"Made under differential privacy with ε = {plan.spent.epsilon:.4f} and δ = {plan.spent.delta:g} "
         f"(neighbouring data sets: {plan.spent.adjacency.value}).\n\n"
         "In words: whatever anyone concludes from this generator or from any number of records drawn from it, they "
         f"would conclude almost as likely had any one person's record not been in the data: no outcome becomes "
-        f"more than {factor:.3g} times as likely, except with probability {plan.spent.delta:g}. This holds against "
+        f"more than {factor} times as likely, except with probability {plan.spent.delta:g}. This holds against "
         "any attacker, with any other knowledge, now and later. It does not hide what is true of the whole population."
     )
+
+
+def likelihood_factor(epsilon: float) -> str:
+    """e^ε in the way people write numbers: 7.39, 2,970, or e^40 where the digits would say nothing."""
+    if epsilon > math.log(1e7):
+        return f"e^{epsilon:.3g}"
+    factor = float(f"{math.exp(epsilon):.3g}")
+    return f"{factor:,.0f}" if factor >= 100 else f"{factor:g}"
 
 
 def _charges(card: Card) -> str:

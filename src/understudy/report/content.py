@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from understudy import codec
-from understudy.model_card import describe_mechanism
+from understudy.model_card import describe_mechanism, likelihood_factor
 from understudy.privacy.attacks import AttackPoint, attack_curve, true_positive_rate
 from understudy.privacy.mechanisms import SubsampledGaussian
 from understudy.schema import CodeSchema, ImageSchema, Schema, TableSchema, schema_to_toml
@@ -177,9 +176,10 @@ def _promise(card: Card, power: float | None) -> tuple[str, ...]:
             f"they recognise at most {caught:.1f} in 100; blind guessing recognises 1 in 100."
         ),
         (
-            f"No outcome becomes more than {math.exp(cost.epsilon):.3g} times as likely through one person's presence "
-            f"(e^ε), except with probability δ = {cost.delta:g}. This holds for every attacker, now and later, and "
-            "cannot be weakened by drawing more records. It does not hide what is true of the population as a whole."
+            f"No outcome becomes more than {likelihood_factor(cost.epsilon)} times as likely through one person's "
+            f"presence (e^ε), except with probability δ = {cost.delta:g}. This holds for every attacker, now and "
+            "later, and cannot be weakened by drawing more records. It does not hide what is true of the population "
+            "as a whole."
         ),
     )
 
