@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow check format bench bench-utility clean
+.PHONY: help setup demo test test-slow check format bench bench-utility bench-utility-tables clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -42,6 +42,9 @@ bench: $(STAMP)  ## engine benchmarks: ratios measured side by side
 
 bench-utility: $(STAMP)  ## usefulness of synthetic images for every recipe; hours, resumable
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.utility $(ARGS)
+
+bench-utility-tables: $(STAMP)  ## usefulness of synthetic tables beside a paper's recipe; minutes, resumable
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.utility_tables $(ARGS)
 
 clean:  ## remove what the targets made
 	rm -rf $(VENV) demo build dist

@@ -25,15 +25,8 @@ from understudy.sampling import sample_chunks
 from understudy.write import write_records
 
 RUNS: dict[str, dict[str, Any]] = {
-    "digits": {"recipe": "understudy", "epsilon": 5.0, "steps": 300, "file": "samples.png", "counts": 10},
-    "breast-cancer": {
-        "recipe": "dp-cgan",
-        "epsilon": 4.0,
-        "delta": 1e-4,
-        "batch": 64,
-        "steps": 800,
-        "file": "samples.csv",
-    },
+    "digits": {"epsilon": 5.0, "steps": 300, "file": "samples.png", "counts": 10},
+    "breast-cancer": {"epsilon": 4.0, "delta": 1e-4, "file": "samples.csv"},
 }
 
 
@@ -59,9 +52,7 @@ def run(name: str, settings: dict[str, Any], folder: Path) -> None:
         epsilon=settings["epsilon"],
         delta=settings.get("delta", 1e-5),
         rows=len(dataset.train),
-        recipe=settings["recipe"],
-        batch=settings.get("batch"),
-        steps=settings["steps"],
+        steps=settings.get("steps"),
     )
     out.print(str(plan), highlight=False)
     choose_threads(plan, None)
