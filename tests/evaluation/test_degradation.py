@@ -16,7 +16,7 @@ from sklearn.datasets import load_breast_cancer, load_digits
 from understudy.evaluation import images
 from understudy.evaluation.codes import code_fidelity
 from understudy.evaluation.layout import Layout
-from understudy.evaluation.learners import Learner
+from understudy.evaluation.learners import Learner, train
 from understudy.evaluation.result import Better, Measure
 from understudy.evaluation.tables import table_fidelity
 from understudy.evaluation.utility import Labelled, utility
@@ -118,7 +118,9 @@ def digit_measures(step: str) -> dict[str, Measure]:
     return {measure.name: measure for measure in found}
 
 
-@pytest.mark.parametrize("score", ["accuracy", "balanced accuracy", "macro AuROC", "micro AuROC"])
+@pytest.mark.parametrize(
+    "score", ["accuracy", "balanced accuracy", "macro AuROC", "micro AuROC", "rare-class average precision"]
+)
 def test_utility_worsens_with_noise_and_shuffling(score: str) -> None:
     """Classifiers trained on worse digits score worse, down to chance for shuffled and constant ones."""
     name = f"logistic regression: {score}"
@@ -142,6 +144,19 @@ def test_image_statistics_worsen_with_noise_and_collapse() -> None:
     assert scores["real"].precision > scores["noise 50 %"].precision
     assert scores["constant"].recall < 0.01
     assert scores["constant"].coverage < 0.05
+
+
+def test_inception_scores_worsen_with_noise_and_collapse() -> None:
+    """A classifier of real digits finds worse images less sure or less varied, down to 1 for one repeated image."""
+    bunch = load_digits()
+    order = np.random.default_rng(2).permutation(1797)
+    pixels, labels = bunch.data[order] / 8 - 1, bunch.target[order]
+    judge = train(Learner.MLP, pixels[800:], labels[800:], 10, 0)
+    low, high = np.full(64, -1.0), np.full(64, 1.0)
+    found = [images.inception_score(judge(degraded(pixels[:800], step, low, high))) for step in STEPS]
+    assert found[0] > found[1] > found[2], found
+    assert found[0] > found[3], found
+    assert found[4] == pytest.approx(1.0)
 
 
 def test_code_measures_worsen_with_noise_and_collapse() -> None:

@@ -236,13 +236,12 @@ class _Steps:
 
 
 def _notes(schema: Schema, ceilings: bool, seeds: Sequence[int]) -> tuple[str, ...]:
-    notes = [
-        (
-            f"Classifiers were trained on {len(seeds)} independent synthetic draws; intervals "
-            "join the spread over "
+    notes = []
+    if schema.label_classes is not None:
+        notes.append(
+            f"Classifiers were trained on {len(seeds)} independent synthetic draws; intervals join the spread over "
             "draws with a bootstrap over test rows."
-        ),
-    ]
+        )
     if not ceilings:
         notes.append("No real training rows were given, so there are no real-data ceilings and no closeness.")
     if schema.label_classes is None:
