@@ -127,7 +127,7 @@ def from_plain(cls: object, plain: object, *, error: _Error = SchemaError) -> An
         plain: dictionaries, lists and scalars, as `to_plain` writes them.
         error: the exception to raise when `plain` does not describe such a value.
     """
-    return _read(cls, plain, "", error)
+    return _read_whole(cls, plain, error)
 
 
 @overload
@@ -142,7 +142,7 @@ def from_json(cls: object, text: str, *, error: _Error = SchemaError) -> Any:
         )
     except (ValueError, RecursionError) as cause:
         raise error(f"this is not valid JSON: {cause}") from cause
-    return _read(cls, plain, "", error)
+    return _read_whole(cls, plain, error)
 
 
 @overload
@@ -155,7 +155,7 @@ def from_toml(cls: object, text: str, *, error: _Error = SchemaError) -> Any:
         plain = tomllib.loads(text)
     except (ValueError, RecursionError) as cause:
         raise error(f"this is not valid TOML: {cause}") from cause
-    return _read(cls, plain, "", error)
+    return _read_whole(cls, plain, error)
 
 
 def _finite(text: str) -> float:
@@ -171,6 +171,13 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         keys = [key for key, _ in pairs]
         raise ValueError(f"the key {next(key for key in keys if keys.count(key) > 1)!r} occurs twice")
     return plain
+
+
+def _read_whole(cls: object, plain: object, error: _Error) -> Any:
+    try:
+        return _read(cls, plain, "", error)
+    except RecursionError as cause:
+        raise error("values are nested too deeply to be what was asked for.") from cause
 
 
 def _read(hint: Any, plain: Any, path: str, error: _Error) -> Any:

@@ -9,7 +9,7 @@ import dp_accounting
 import pytest
 
 from understudy.codec import from_plain, to_plain
-from understudy.errors import PlanError
+from understudy.errors import LedgerError, PlanError
 from understudy.privacy.budget import Adjacency, Budget
 from understudy.privacy.mechanisms import (
     Charge,
@@ -96,3 +96,13 @@ def test_budget_survives_plain_values() -> None:
     """A budget is written and read back equal."""
     budget = Budget(3.0, 1e-5, Adjacency.REPLACE_ONE)
     assert from_plain(Budget, to_plain(budget)) == budget
+
+
+def test_choices_within_choices_without_end_are_refused() -> None:
+    """A hostile card that nests charges hundreds deep is refused like any other wrong value."""
+    plain = to_plain(Charge("a", GaussianRelease(1.0)))
+    for _ in range(500):
+        inner = {"kind": "selection", "charges": [plain], "mean_runs": 2.0, "runs": "geometric"}
+        plain = {"purpose": "a", "mechanism": inner}
+    with pytest.raises(LedgerError, match="too deeply"):
+        from_plain(Charge, plain, error=LedgerError)
