@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from tiny import TINY_TABLE, tiny_frame
+from tiny import TINY_IMAGES, TINY_TABLE, tiny_frame
 from understudy.checkpoint import Checkpoints
 from understudy.encode import encode
 from understudy.engine.noise import Noise, SeededNoise
@@ -482,3 +482,10 @@ def test_synthetic_rows_keep_what_the_real_ones_show() -> None:
     assert accuracy > 0.85
     assert correlation > 0.5
     assert learned(shuffled=True)[0] < 0.65
+
+
+@pytest.mark.parametrize("schema", [TINY_TABLE, TINY_IMAGES])
+def test_the_recipe_of_a_plan_can_be_written_down(schema: Schema) -> None:
+    """A report prints the recipe that was planned, so it must be sayable in TOML and come back equal."""
+    made = plan(schema, epsilon=4.0, rows=10_000).recipe
+    assert recipe_from_toml(recipe_to_toml(made)) == made

@@ -6,6 +6,7 @@ from understudy.recipes.parts import (
     Adam,
     Latent,
     LatentClasses,
+    Lessons,
     LinearTeacher,
     MeanEmbedding,
     NoisyMarginals,
@@ -41,7 +42,7 @@ UNDERSTUDY = Recipe(
     steps=700,
     averaging=0.99,
     embedding=MeanEmbedding(),
-    teacher=LinearTeacher(),
+    teacher=LinearTeacher(quiet_lessons=Lessons(steps=150, rate=200.0, bound=0.5)),
     warp=Warp(),
     tables=_TABLES,
 )

@@ -393,7 +393,7 @@ class LinearTeacher:
     """
 
     lessons: Lessons = Lessons(steps=60, rate=80.0, bound=1.0)
-    quiet_lessons: Lessons | None = Lessons(steps=150, rate=200.0, bound=0.5)
+    quiet_lessons: Lessons | None = None
     quiet: float = 2e-5
     momentum: float = 0.9
     contrast: float = 4.0
