@@ -350,6 +350,44 @@ def test_chunks_are_scheduling_only(path: Path) -> None:
         assert relative_error(other, sums[0]) < 1e-12
 
 
+@pytest.mark.parametrize("rule", all_rules(), ids=lambda r: r.kind)
+@pytest.mark.parametrize("path", list(Path))
+def test_every_rule_can_be_taken_in_pieces(rule: ConcreteClip, path: Path, small_critic: Critic) -> None:
+    """Pieces of records and of fakes add up to the whole under each rule, in the sum and in the count."""
+    batch = random_batch(4, 5, (6,), 1.0, torch.float64)
+    batch = dataclasses.replace(batch, microbatch=torch.tensor([0, 0, 0, 1, 2]))
+    for objective in (Minimax(), WassersteinPenalty()):
+        whole = clipped_sum(small_critic, objective, batch, rule, path=path)
+        for chunk in (1, 2, 4):
+            pieces = clipped_sum(small_critic, objective, batch, rule, path=path, chunk=chunk)
+            assert relative_error(pieces.gradients, whole.gradients) < 1e-12
+            assert pieces.shifted_count == whole.shifted_count
+
+
+DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("objective", [Minimax(), WassersteinPenalty()], ids=lambda o: o.kind)
+def test_paths_agree_on_every_device(device: str, objective: Objective) -> None:
+    """Labelled vectors and images give the same sum by both paths on whatever device the critic is."""
+    flat = nn.Sequential(nn.Linear(6 + CLASSES, 5), nn.LeakyReLU(0.2), nn.Linear(5, 1))
+    image = nn.Sequential(
+        nn.Conv2d(1 + CLASSES, 4, 3), nn.GroupNorm(2, 4), nn.Tanh(), nn.Flatten(), nn.Linear(16, 1)
+    )
+    for critic, shape in (
+        (Critic(flat, OneHotFeatures(CLASSES)), (6,)),
+        (Critic(image, OneHotChannels(CLASSES)), (1, 4, 4)),
+    ):
+        batch = random_batch(6, 5, shape, 1.0, torch.float64)
+        moved = {
+            f.name: value.to(device)
+            for f in dataclasses.fields(batch)
+            if isinstance(value := getattr(batch, f.name), torch.Tensor)
+        }
+        check_paths_agree(critic.double().to(device), dataclasses.replace(batch, **moved), objective, None)
+
+
 def test_nearly_cancelling_places_keep_their_bound() -> None:
     """Real and fake that almost cancel, at inputs of 1e4 in float32, stay within the bound."""
     torch.manual_seed(1)

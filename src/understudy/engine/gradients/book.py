@@ -78,9 +78,11 @@ def book_of_fakes(chain: Chain, objective: Objective, batch: CriticBatch) -> Boo
     return book
 
 
-def walk_fakes(chain: Chain, objective: Objective, batch: CriticBatch) -> tuple[Tape, Tensor]:
-    """What all fakes note, and of each record's partner the value that its interpolate can start from."""
+def walk_fakes(chain: Chain, objective: Objective, batch: CriticBatch) -> tuple[Tape, Tensor | None]:
+    """What all fakes note, and of each record's partner the value that its interpolate can start from, if any."""
     tape, values = _walk(chain, partial(fake_slope, objective), batch.fake, batch.fake_labels)
+    if not (penalty_weight(objective) and chain.mixes_values):
+        return tape, None
     return tape, values[chain.affine_layers][batch.partners()]
 
 
@@ -104,7 +106,7 @@ def _walk_penalty(
     weight the records' own values stand in: a piecewise linear chain asks only for their shape.
     """
     first = chain.affine_layers
-    if first and chain.piecewise_linear and partners is not None:
+    if chain.mixes_values and partners is not None:
         mixed = batch.between(partners, values[first])
         values = values[:first] + chain.values(mixed, first)
     else:

@@ -112,7 +112,7 @@ class _Total:
         return {name: result[name] if name in result else torch.zeros_like(p) for name, p in params.items()}
 
 
-def _add_free(total: _Total, chain: Chain, objective: Objective, batch: CriticBatch) -> Tensor:
+def _add_free(total: _Total, chain: Chain, objective: Objective, batch: CriticBatch) -> Tensor | None:
     """Add the fakes' gradients, which are not clipped; returns what `walk_fakes` gives of the partners."""
     tape, partners = walk_fakes(chain, objective, batch)
     for place in tape.places:

@@ -65,6 +65,11 @@ class Chain:
                 break
         return 0
 
+    @property
+    def mixes_values(self) -> bool:
+        """Whether the walk at an interpolate can start behind the first weight, from a mixture of known values."""
+        return self.affine_layers > 0 and self.piecewise_linear
+
     def begin(self, x: Tensor, labels: Tensor | None) -> tuple[Tensor, Chain]:
         """What the first layer receives of some rows, and the chain that is to receive it."""
         stem = self.layers[0] if self.layers else None
