@@ -16,6 +16,7 @@ from understudy.audit.verdict import Outcome
 from understudy.cli.audit import app
 from understudy.engine import SeededNoise
 from understudy.engine.clipping import GroupedClip
+from understudy.errors import RecipeError
 from understudy.planning import plan
 from understudy.recipes import RECIPES
 from understudy.recipes.parts import ConvCritic, DeconvGenerator, DenseCritic, DenseGenerator
@@ -104,6 +105,7 @@ def test_groups_of_a_convolutional_critic_without_the_root_are_caught(monkeypatc
     assert run("dp-gan", 0, FEW).reading("multiplier").outcome is Outcome.FAIL
 
 
+@pytest.mark.slow
 def test_noise_that_returns_is_caught_with_few_canaries(monkeypatch):
     """A reused key shows in the coordinates of 48 canaries."""
 
@@ -127,10 +129,17 @@ def test_too_few_canaries_are_inconclusive_and_the_number_that_is_named_decides(
     assert enough.exit_code == 0, enough
 
 
-def test_command_is_short_for_run():
-    """`audit --recipe R` audits a recipe by name, and prints what all its charges prove together."""
+@pytest.mark.slow
+def test_command_proves_most_of_the_own_recipe():
+    """`audit --recipe understudy` passes, and all charges together prove nearly what is claimed."""
     done = CliRunner().invoke(app, ["--recipe", "understudy", "--epsilon", "8", "--seed", "0", "--json"])
     assert done.exit_code == 0, done.output
     found = json.loads(done.stdout)
     assert found["readings"][-1]["name"] == "composition"
     assert found["readings"][-1]["lower_bound"] > 7.5
+
+
+def test_command_is_short_for_run():
+    """`audit --recipe R` is `audit run --recipe R`: it gets as far as looking for the recipe."""
+    done = CliRunner().invoke(app, ["--recipe", "no-such-recipe"])
+    assert isinstance(done.exception, RecipeError)
