@@ -102,7 +102,7 @@ def test_weak_noise_of_a_convolutional_critic_is_caught(monkeypatch):
 def test_groups_of_a_convolutional_critic_without_the_root_are_caught(monkeypatch):
     """Groups of dp-gan that are noised as if they were one fail the multiplier."""
     monkeypatch.setattr(GroupedClip, "sensitivity", lambda self, adjacency: max(self.bounds))
-    assert run("dp-gan", 0, FEW).reading("multiplier").outcome is Outcome.FAIL
+    assert run("dp-gan", 0).reading("multiplier").outcome is Outcome.FAIL
 
 
 @pytest.mark.slow
