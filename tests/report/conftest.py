@@ -21,7 +21,7 @@ SECRET = 0.123456789
 def audit_result() -> Audit:
     """An audit that passed."""
     reading = Reading("noise", Outcome.PASS, 1.01, 0.98, 1.04, 1.0, "the noise is as wide as claimed.", 0.4)
-    return Audit("the running step", 2.0, 1e-5, 0.95, 100, 10, (reading,), judge([reading]))
+    return Audit("the running step", 2.0, 1e-5, 0.9999, 100, 10, (reading,), judge([reading]))
 
 
 @pytest.fixture

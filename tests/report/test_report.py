@@ -131,6 +131,7 @@ def test_sections_follow_what_is_there(
     assert "codes of one synthetic person" in codes
     assert 'id="audit"' in codes
     assert "every reading agrees" in codes
+    assert "99.99 % confidence" in codes  # never rounded up to certainty
     assert 'id="utility"' not in codes
 
 
