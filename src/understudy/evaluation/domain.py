@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["DomainClassifier", "domain_classifier"]
 
 Floats = npt.NDArray[np.floating[Any]]
-FILTERS, EPOCHS, SHIFT = 24, 2, 1
+FILTERS, EPOCHS, SHIFT = 24, 4, 1
 VERSION = 2
 """Raised when the same numbers would train another network, so that older files are left alone."""
 
