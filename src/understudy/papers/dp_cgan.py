@@ -11,36 +11,42 @@ from understudy.recipes.papers import CGAN, DP_CGAN, DP_CGAN_BASIC, DP_CGAN_PRIN
 if TYPE_CHECKING:
     from understudy.recipes import Recipe
 
-__all__ = ["study"]
+__all__ = ["CLASSIFIED", "image_job", "study"]
 
 _CLAIM = ("dp-cgan", "MNIST")
-_LR = Classified(Learner.LOGISTIC_REGRESSION, Metric.MICRO)
-_MLP = Classified(Learner.MLP, Metric.MICRO)
+CLASSIFIED = (
+    Classified(Learner.LOGISTIC_REGRESSION, Metric.MICRO),
+    Classified(Learner.MLP, Metric.MICRO),
+)
+"""The two scores of both papers' tables on images."""
 _EPSILON = 9.6
+
+
+def image_job(
+    scale: Scale, name: str, recipe: Recipe | None, epsilon: float | None, once: bool = True
+) -> Job:
+    """A dense system on images, scored by the two classifiers; a run without a recipe scores real rows."""
+    return Job(
+        name,
+        scale.images,
+        recipe,
+        epsilon,
+        CLASSIFIED,
+        scale.dense_steps,
+        scale.rows,
+        drawn=scale.classified,
+        once=once,
+    )
 
 
 def study(scale: Scale) -> Study:
     """The paper's four columns; classifiers are tested on images of the same scale as they were trained on."""
-
-    def job(name: str, recipe: Recipe | None, epsilon: float | None, once: bool = True) -> Job:
-        return Job(
-            name,
-            scale.images,
-            recipe,
-            epsilon,
-            (_LR, _MLP),
-            scale.dense_steps,
-            scale.rows,
-            drawn=scale.classified,
-            once=once,
-        )
-
     jobs = (
-        job("real", None, None),
-        job("cgan", CGAN, None),
-        job("dp-cgan", DP_CGAN, _EPSILON, once=False),
-        job("dp-cgan-printed", DP_CGAN_PRINTED, _EPSILON),
-        job("dp-cgan-basic", DP_CGAN_BASIC, _EPSILON),
+        image_job(scale, "real", None, None),
+        image_job(scale, "cgan", CGAN, None),
+        image_job(scale, "dp-cgan", DP_CGAN, _EPSILON, once=False),
+        image_job(scale, "dp-cgan-printed", DP_CGAN_PRINTED, _EPSILON),
+        image_job(scale, "dp-cgan-basic", DP_CGAN_BASIC, _EPSILON),
     )
     printed = {
         "real": (0.9217, 0.9760),
@@ -52,7 +58,7 @@ def study(scale: Scale) -> Study:
     lines = tuple(
         Line(name, name, score, paper, _CLAIM if name.startswith("dp-") else None, _remark(name))
         for name, papers in printed.items()
-        for score, paper in zip((_LR, _MLP), papers, strict=True)
+        for score, paper in zip(CLASSIFIED, papers, strict=True)
     )
     return Study(
         paper="dp-cgan",

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from understudy.papers.classifiers import Learner
+from understudy.papers.dp_cgan import CLASSIFIED, image_job
 from understudy.papers.study import Classified, GridFigure, Job, Line, Metric, Scale, Study, Table
 from understudy.recipes.own import UNDERSTUDY
 from understudy.recipes.papers import (
@@ -16,13 +15,8 @@ from understudy.recipes.papers import (
     DP_CGAN_THYROID,
 )
 
-if TYPE_CHECKING:
-    from understudy.recipes import Recipe
-
 __all__ = ["study"]
 
-_LR = Classified(Learner.LOGISTIC_REGRESSION, Metric.MICRO)
-_MLP = Classified(Learner.MLP, Metric.MICRO)
 _THYROID = tuple(
     Classified(Learner.SMALL_MLP, metric) for metric in (Metric.HARD_MICRO, Metric.MICRO, Metric.MACRO)
 )
@@ -40,27 +34,13 @@ _TABLE_1: tuple[tuple[str, str, tuple[float, float], tuple[str, str] | None, str
 
 def study(scale: Scale) -> Study:
     """Table 1 on images, Table 2 on the thyroid table with the paper's metric and with honest ones."""
-
-    def job(name: str, recipe: Recipe | None, epsilon: float | None, once: bool = True) -> Job:
-        return Job(
-            name,
-            scale.images,
-            recipe,
-            epsilon,
-            (_LR, _MLP),
-            scale.dense_steps,
-            scale.rows,
-            drawn=scale.classified,
-            once=once,
-        )
-
     jobs = (
-        job("real", None, None),
-        job("cgan", CGAN, None),
-        job("m-1", DP_CGAN_TF2_MICROBATCH, 9.6),
-        job("m-b", DP_CGAN_TF2, 9.6, once=False),
-        job("split", DP_CGAN_TF2_SPLIT, 9.6),
-        job("leaky", DP_CGAN_TF2_LEAKY, 9.6),
+        image_job(scale, "real", None, None),
+        image_job(scale, "cgan", CGAN, None),
+        image_job(scale, "m-1", DP_CGAN_TF2_MICROBATCH, 9.6),
+        image_job(scale, "m-b", DP_CGAN_TF2, 9.6, once=False),
+        image_job(scale, "split", DP_CGAN_TF2_SPLIT, 9.6),
+        image_job(scale, "leaky", DP_CGAN_TF2_LEAKY, 9.6),
         Job("thyroid-real", scale.table, None, None, _THYROID, drawn=scale.drawn, once=True),
         Job(
             "thyroid",
@@ -97,7 +77,7 @@ def _images() -> Table:
     lines = tuple(
         Line(label, job, score, paper, claim, remark)
         for label, job, papers, claim, remark in _TABLE_1
-        for score, paper in zip((_LR, _MLP), papers, strict=True)
+        for score, paper in zip(CLASSIFIED, papers, strict=True)
     )
     return Table("table-1", "Table 1: AuROC on test images of classifiers trained on generated ones", lines)
 
