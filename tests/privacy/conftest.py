@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from understudy.privacy import accounting
+from understudy.privacy import accounting, pld, renyi
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,7 +17,7 @@ def forget() -> Callable[[], None]:
     """Empties the accountants' caches, so that a planted bug is really executed."""
 
     def clear() -> None:
-        for cached in (accounting._spent, accounting._distribution, accounting._renyi):
+        for cached in (accounting._spent, pld._distribution, renyi._renyi):
             cached.cache_clear()
 
     return clear

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from scipy import integrate, optimize, stats
 
 from understudy.errors import BudgetError, PlanError
-from understudy.privacy import accounting
+from understudy.privacy import accounting, pld
 from understudy.privacy.accounting import (
     Accountant,
     epsilon_curve,
@@ -172,7 +172,7 @@ def test_rdp_equals_opacus() -> None:
 
 def by_pld(charges: list[Charge], delta: float, adjacency: Adjacency) -> float:
     """ε by PLD alone, on a coarse grid."""
-    return accounting._epsilon_by_pld(tuple(charges), delta, adjacency, 1e-3)
+    return pld.epsilon_by_pld(tuple(charges), delta, adjacency, 1e-3)
 
 
 BOTH = pytest.mark.parametrize("epsilon", [by_pld, rough_epsilon], ids=["pld", "rdp"])
@@ -303,8 +303,8 @@ def test_disagreement_is_refused(
     factor: float, message: str, monkeypatch: pytest.MonkeyPatch, forget: Callable[[], None]
 ) -> None:
     """If RDP falls below PLD, or far above it, nothing is certified."""
-    honest = accounting._epsilon_by_rdp
-    monkeypatch.setattr(accounting, "_epsilon_by_rdp", lambda *args: factor * (honest(*args) or 0))
+    honest = accounting.epsilon_by_rdp
+    monkeypatch.setattr(accounting, "epsilon_by_rdp", lambda *args: factor * (honest(*args) or 0))
     forget()
     with pytest.raises(BudgetError, match=message):
         spent(training(0.01, 1.15, 5000), DELTA)

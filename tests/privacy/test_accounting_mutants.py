@@ -10,7 +10,7 @@ import pytest
 from scipy import optimize, stats
 
 from understudy.errors import BudgetError
-from understudy.privacy import accounting
+from understudy.privacy import pld, renyi
 from understudy.privacy.accounting import spent
 from understudy.privacy.mechanisms import Charge, SubsampledGaussian
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 HONEST = SubsampledGaussian.event
-DISTRIBUTION = accounting._distribution
+DISTRIBUTION = pld._distribution
 
 
 def golden_value_holds() -> bool:
@@ -99,7 +99,7 @@ def test_wrong_numbers_in_the_event_are_caught(name: str, monkeypatch: pytest.Mo
 
 def test_one_step_too_few_in_the_distribution_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """A PLD of T - 1 steps is caught by test_full_batches_equal_closed_form."""
-    monkeypatch.setattr(accounting, "_distribution", one_step_short)
+    monkeypatch.setattr(pld, "_distribution", one_step_short)
     assert caught(closed_form_holds)
 
 
@@ -111,11 +111,11 @@ def test_one_step_too_few_in_the_event_is_caught(monkeypatch: pytest.MonkeyPatch
 
 def test_rdp_alone_off_by_one_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """If only RDP forgets a step, the two accountants contradict each other."""
-    honest = accounting._renyi.__wrapped__
+    honest = renyi._renyi.__wrapped__
 
     def short(charges: tuple[Charge, ...], orders: tuple[float, ...]) -> tuple[float, ...]:
         return tuple(value / 2 for value in honest(charges, orders))
 
-    monkeypatch.setattr(accounting, "_renyi", short)
+    monkeypatch.setattr(renyi, "_renyi", short)
     with pytest.raises(BudgetError, match="contradict"):
         closed_form_holds()
