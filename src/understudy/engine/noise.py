@@ -17,12 +17,14 @@ import math
 import os
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
+import numpy as np
 import torch
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    import numpy.typing as npt
     from torch import Tensor
 
 __all__ = ["Noise", "SecureNoise", "SeededNoise"]
@@ -30,7 +32,7 @@ __all__ = ["Noise", "SecureNoise", "SeededNoise"]
 _BLOCK = 32_768  # words handled at once: small enough for the cache, large enough to hide the calls
 _MANTISSA = (1 << 52) - 1
 _ONE = 1023 << 52  # the exponent bits of a float64 in [1, 2)
-_ZEROS = memoryview(bytes(8 * (_BLOCK + 1)))
+_ZEROS = memoryview(bytes(8 * _BLOCK))
 
 
 class Noise(Protocol):
@@ -69,28 +71,26 @@ class _KeyStream:
     def normal(self, shape: Sequence[int]) -> Tensor:
         """Independent standard normal numbers of the given shape."""
         out = torch.empty(math.prod(shape), dtype=torch.float64)
-        stream = _Stream(self._key(), out.shape[0])
+        stream = _Stream(self._key())
         for part in _pieces(out):
             part.copy_(stream.normal(part.shape[0]))
         return out.reshape(tuple(shape))
 
     def uniform(self, shape: Sequence[int]) -> Tensor:
         """Independent numbers of the given shape, uniform on (0, 1)."""
-        out = torch.empty(math.prod(shape), dtype=torch.float64)
-        stream = _Stream(self._key(), out.shape[0])
-        for part in _pieces(out):
-            part.copy_(stream.uniform(part.shape[0]))
-        return out.reshape(tuple(shape))
+        words = _Stream(self._key()).words(math.prod(shape))
+        one_to_two = (words & _MANTISSA | _ONE).view(np.float64)
+        return torch.from_numpy(one_to_two - (1.0 - 2.0**-53)).reshape(tuple(shape))
 
     def integers(self, high: int, count: int) -> Tensor:
         """Independent integers, uniform on 0 … high − 1: words past the last full cycle are redrawn."""
-        stream = _Stream(self._key(), count + 8)
+        stream = _Stream(self._key())
         limit = (1 << 62) - (1 << 62) % high
-        kept = torch.empty(0, dtype=torch.int64)
+        kept = np.empty(0, dtype=np.int64)
         while len(kept) < count:
             words = stream.words(count - len(kept) + 8) & ((1 << 62) - 1)
-            kept = torch.cat([kept, words[words < limit] % high])
-        return kept[:count]
+            kept = np.concatenate([kept, words[words < limit] % high])
+        return torch.from_numpy(kept[:count])
 
     def perturb(self, tensors: Iterable[Tensor], scale: float, factor: float) -> None:
         """Replace every entry by (entry + scale · normal) · factor, in place; all tensors share one key.
@@ -98,7 +98,7 @@ class _KeyStream:
         The arithmetic is in float64 and goes block by block, so no second copy of the tensors is made.
         """
         pieces = [piece for tensor in tensors for piece in _pieces(tensor.view(-1))]
-        stream = _Stream(self._key(), _BLOCK)
+        stream = _Stream(self._key())
         while pieces:
             together, entries = [], 0  # small tensors share a block
             while pieces and entries + pieces[0].shape[0] <= _BLOCK:
@@ -145,31 +145,22 @@ class SeededNoise(_KeyStream):
 
 
 class _Stream:
-    """The key stream of AES-256-CTR under one key, as numbers, in blocks that reuse one buffer.
+    """The key stream of AES-256-CTR under one key, as numbers.
 
     Args:
         key: 32 bytes.
-        most: the largest block that will be asked for (never more than `_BLOCK`).
     """
 
-    def __init__(self, key: bytes, most: int) -> None:
+    def __init__(self, key: bytes) -> None:
         self._encryptor = Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
-        self._size = max(2, min(_BLOCK, most) + 1)
-        self._buffer = bytearray(8 * self._size + 15)
-        self._words = torch.frombuffer(self._buffer, dtype=torch.int64, count=self._size)
+        self._block: tuple[Tensor, memoryview] | None = None
 
-    def words(self, count: int) -> Tensor:
-        """The next words (at most a block) as int64; valid until the next call."""
-        count = min(count, self._size)
-        self._encryptor.update_into(_ZEROS[: 8 * count], self._buffer)
-        return self._words[:count]
-
-    def uniform(self, count: int) -> Tensor:
-        """The next numbers in (0, 1); valid until the next call."""
-        return self._one_to_two(count).sub_(1.0 - 2.0**-53)
+    def words(self, count: int) -> npt.NDArray[np.int64]:
+        """The next words."""
+        return np.frombuffer(self._encryptor.update(bytes(8 * count)), dtype=np.int64)
 
     def normal(self, count: int, scale: float = 1.0) -> Tensor:
-        """The next normal numbers times `scale`, by Box and Muller; valid until the next call."""
+        """The next normal numbers (at most a block) times `scale`, by Box and Muller; valid until the next call."""
         half = (count + 1) // 2
         both = self._one_to_two(2 * half)
         radius, angle = both[:half], both[half:]
@@ -181,5 +172,10 @@ class _Stream:
         return both[:count]
 
     def _one_to_two(self, count: int) -> Tensor:
-        """Numbers in [1, 2): 52 random bits under the exponent of one."""
-        return self.words(count).bitwise_and_(_MANTISSA).bitwise_or_(_ONE).view(torch.float64)
+        """Numbers in [1, 2), always in the same memory: 52 random bits under the exponent of one."""
+        if self._block is None:
+            block = torch.empty(_BLOCK + 2, dtype=torch.int64)  # the cipher asks for room to spare
+            self._block = block, block.numpy().data.cast("B")
+        block, view = self._block
+        self._encryptor.update_into(_ZEROS[: 8 * count], view)
+        return block[:count].bitwise_and_(_MANTISSA).bitwise_or_(_ONE).view(torch.float64)

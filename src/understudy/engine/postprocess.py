@@ -100,5 +100,7 @@ class MovingAverage:
         return {name: value.clone() for name, value in self._weights.items()}
 
     def restore(self, weights: Mapping[str, Tensor]) -> None:
-        """Go on from what `weights` gave."""
-        self._weights = {name: value.clone() for name, value in weights.items()}
+        """Go on from what `weights` gave, on the device of the model."""
+        self._weights = {
+            name: value.to(self._weights[name].device, copy=True) for name, value in weights.items()
+        }
