@@ -17,13 +17,14 @@ LEVELS = [
     {"engine.clipping", "engine.objectives", "engine.conditioning"},
     {"recipes"},
     {"planning"},
-    {"account"},
+    {"account", "devices"},
     {"columns", "encode"},
     {"data"},
     {"engine"},
     {"gan"},
     {"model_card", "weights"},
     {"release", "sampling", "write", "checkpoint"},
+    {"runs"},
     {"fitting"},
     {"evaluation"},
     {"audit"},
@@ -46,6 +47,7 @@ FORBIDDEN = {
     "release": {"understudy.data"},
     "sampling": {"understudy.data"},
     "weights": {"understudy.data"},
+    "runs": {"understudy.data"},
     "report": {"understudy.data"},
 }
 

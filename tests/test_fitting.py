@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
 
 from tiny import TINY_IMAGES, tiny_frame, tiny_images, tiny_plan
 from understudy.errors import BudgetError, DataError, PlanError
-from understudy.fitting import Progress, fit
+from understudy.fitting import Progress, fit, fit_in_stages
 from understudy.planning import Plan
 from understudy.recipes import RECIPES
+from understudy.recipes.parts import FixedCriticSteps, PublicWarmStart
 
 
 class Diary:
@@ -125,11 +127,48 @@ def test_a_private_row_count_trains_too() -> None:
 
 @pytest.mark.parametrize("name", sorted(RECIPES))
 def test_every_recipe_trains_on_images(name: str) -> None:
-    """All recipes share one loop: three steps of each give a release that makes images."""
+    """All recipes share one loop: three steps of each (and two on public rows) give a release that makes images."""
     recipe = RECIPES[name]
+    if isinstance(recipe.warm_start, PublicWarmStart):
+        recipe = replace(recipe, warm_start=replace(recipe.warm_start, steps=2))
     public = tiny_images(seed=9)
     release = fit(tiny_images(), tiny_plan(TINY_IMAGES, recipe=recipe), public=public)
     assert len(release.sample(4)) == 4
+
+
+def test_a_warm_start_has_turns_of_its_own() -> None:
+    """Its generator moves after as many critic steps as it says, and by the recipe's turns if it says nothing."""
+
+    def weights(critic_steps: int | None) -> dict[str, torch.Tensor]:
+        warm = PublicWarmStart(steps=4, batch=8, critic_steps=critic_steps)
+        recipe = replace(RECIPES["dp-cgan"], turns=FixedCriticSteps(4), warm_start=warm)
+        return fit(tiny_frame(), tiny_plan(recipe=recipe), public=tiny_frame(seed=9), insecure_seed=5).weights
+
+    own, four, one = weights(None), weights(4), weights(1)
+    assert all(torch.equal(own[name], four[name]) for name in own)
+    assert not all(torch.equal(own[name], one[name]) for name in own)
+
+
+def test_stages_are_what_runs_of_their_length_would_release() -> None:
+    """Each stage has the weights and the card of a run that ends there, and the last one those of the whole run."""
+    plans = [tiny_plan(epsilon=9.0, steps=steps, noise_multiplier=1.0) for steps in (1, 3)]
+    stages = list(fit_in_stages(tiny_frame(), plans, insecure_seed=5))
+    for made, stage in zip(plans, stages, strict=True):
+        alone = fit(tiny_frame(), made, insecure_seed=5)
+        assert stage.card == alone.card
+        assert all(torch.equal(stage.weights[name], value) for name, value in alone.weights.items())
+    assert stages[0].card.plan.spent.epsilon < stages[1].card.plan.spent.epsilon
+
+
+def test_stages_that_are_not_one_run_are_refused() -> None:
+    """Plans with other noise, or in the wrong order, would put a wrong ε on a card."""
+    short, long, loud = (
+        tiny_plan(epsilon=9.0, steps=steps, noise_multiplier=noise)
+        for steps, noise in ((1, 1.0), (3, 1.0), (3, 2.0))
+    )
+    for plans in ([long, short], [short, loud], [short, short]):
+        with pytest.raises(PlanError, match="stages of a run"):
+            next(fit_in_stages(tiny_frame(), plans, insecure_seed=5))
 
 
 @pytest.mark.parametrize("name", ["dp-cgan", "dp-cgan-tf2", "ppgan"])

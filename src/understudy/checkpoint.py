@@ -20,6 +20,7 @@ from safetensors.torch import load, save
 from understudy import codec
 from understudy.errors import CheckpointError
 from understudy.planning import Plan
+from understudy.release import PARTIAL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -89,7 +90,7 @@ def save_checkpoint(path: Path, state: RunState, tensors: Mapping[str, Tensor]) 
     temporary: Path | None = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        handle, name = tempfile.mkstemp(PARTIAL, f".{path.name}.", path.parent)
         temporary = Path(name)
         with os.fdopen(handle, "wb") as file:
             file.write(blob)

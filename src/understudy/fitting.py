@@ -3,81 +3,36 @@
 from __future__ import annotations
 
 import hashlib
-from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
-from understudy.checkpoint import Checkpoints, RunState, load_checkpoint, save_checkpoint
 from understudy.data import read
+from understudy.devices import Device, chosen_device
 from understudy.encode import encode
 from understudy.engine.clipping import PublicAdaptiveClip
-from understudy.engine.mechanism import PrivateStep
-from understudy.engine.noise import SecureNoise, SeededNoise
-from understudy.engine.nonprivate import NonPrivateStep
 from understudy.engine.sampling import Rows
-from understudy.errors import CheckpointError, Interrupted, PlanError, UnderstudyError
-from understudy.gan.apprentice import Apprentice
-from understudy.gan.publishing import label_weights, mean_embedding, row_count, trained_teacher
-from understudy.gan.table_apprentice import TableApprentice
-from understudy.gan.table_publishing import publish_marginals
-from understudy.gan.trainer import Trainer
+from understudy.errors import PlanError, UnderstudyError
 from understudy.recipes.parts import PublicWarmStart
-from understudy.release import Card, Release, packages_in_use
-from understudy.weights import weights_to_bytes
+from understudy.runs import CriticRun, Losses, Progress, StatisticRun
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from torch import Tensor
 
     from understudy.account import Account
+    from understudy.checkpoint import Checkpoints
     from understudy.engine.noise import Noise
     from understudy.planning import Plan
+    from understudy.release import Release
+    from understudy.runs import Run
     from understudy.schema import Schema
 
-__all__ = ["Losses", "Progress", "fit", "rehearse"]
-
-INSECURE_SEED = "The noise came from a fixed seed, so anyone who knows the seed can remove it."
-NO_NOISE = "It was trained without noise, as a baseline."
-
-
-@dataclass(frozen=True)
-class Losses:
-    """Mean losses of one step of a baseline without privacy; the critic's reads records without noise."""
-
-    critic: float
-    generator: float
-
-
-@dataclass(frozen=True)
-class Progress:
-    """How far a run is; of a private run it depends on nothing private.
-
-    Args:
-        done: steps taken.
-        total: steps of the plan.
-        losses: of this step, for baselines without privacy only.
-    """
-
-    done: int
-    total: int
-    losses: Losses | None = None
-
-
-@dataclass(frozen=True)
-class _Published:
-    """What was released before training: drawn once, kept in the checkpoint, never drawn again.
-
-    Args:
-        label_weights: class frequencies.
-        divisor: the number that sums are divided by: an expected batch, or the number of rows.
-    """
-
-    label_weights: tuple[float, ...] | None
-    divisor: float
+__all__ = ["Losses", "Progress", "fit", "fit_in_stages", "rehearse"]
 
 
 def fit(
@@ -89,6 +44,7 @@ def fit(
     checkpoints: Checkpoints | None = None,
     stop: Callable[[], bool] | None = None,
     insecure_seed: int | None = None,
+    device: Device = Device.CPU,
     told: Callable[[Progress], None] | None = None,
 ) -> Release:
     """Train a generator on private records as the plan says, and release it.
@@ -101,26 +57,65 @@ def fit(
         checkpoints: where to write the state, and whether to go on from it.
         stop: asked after each step; when it says yes, the run writes a checkpoint and raises `Interrupted`.
         insecure_seed: makes the run repeatable and the release NOT PRIVATE; for tests only.
+        device: where networks are trained; the records stay on the CPU, and only batches are moved.
         told: called after each step, for a progress bar.
 
     Raises:
-        PlanError: the plan has no schema, or the recipe needs public data that was not given.
+        PlanError: the plan has no schema, the recipe needs public data that was not given, or there is no such device.
         DataError: the records do not fit the schema.
         BudgetError: the account refuses the plan.
         CheckpointError: the checkpoint is not one of this run.
         Interrupted: the run was asked to stop.
     """
-    if plan.schema is None:
-        raise PlanError(
-            "this plan was made without a schema, so it cannot be trained: pass a schema to plan()."
-        )
+    kind = _kind_of(plan)
     public_rows = _public_rows(public, plan)
-    run = _kind_of(plan)(plan, account, checkpoints, insecure_seed)
+    run = kind(plan, account, checkpoints, insecure_seed, chosen_device(device))
     run.pay()
-    rows = run.read(data)
+    rows = _private_rows(data, run, plan)
     run.prepare(rows, public_rows, told)
     run.train(rows, public_rows, stop, told)
     return run.release(_public_source(public, public_rows))
+
+
+def fit_in_stages(
+    data: object,
+    plans: Sequence[Plan],
+    *,
+    public: object | None = None,
+    insecure_seed: int | None = None,
+    told: Callable[[Progress], None] | None = None,
+) -> Iterator[Release]:
+    """Train once, and release the generator after the steps of each plan as if the run had ended there.
+
+    Every release is certified for its own steps. Whoever has several of them has seen the run as far as the longest,
+    so together they cost what that one costs. Nothing is put on an account.
+
+    Args:
+        data: as for `fit`.
+        plans: one plan with growing numbers of steps, and nothing else that differs but the cost.
+        public: as for `fit`.
+        insecure_seed: as for `fit`.
+        told: called after each step.
+
+    Raises:
+        PlanError: the plans are not stages of one run.
+    """
+    last = plans[-1]
+    for before, after in pairwise(plans):
+        same = replace(after.recipe, steps=before.steps) == before.recipe and after.rows == before.rows
+        if before.steps >= after.steps or not same:
+            raise PlanError(
+                "stages of a run need one recipe, one noise and growing numbers of steps, "
+                f"got {before.steps:,} and {after.steps:,} steps of {before.recipe.name!r} and {after.recipe.name!r}."
+            )
+    kind = _kind_of(last)
+    public_rows = _public_rows(public, last)
+    run = kind(last, None, None, insecure_seed)
+    rows = _private_rows(data, run, last)
+    run.prepare(rows, public_rows, told)
+    for plan in plans:
+        run.train(rows, public_rows, None, told, until=plan.steps)
+        yield run.release(_public_source(public, public_rows), plan)
 
 
 def rehearse(
@@ -143,269 +138,26 @@ def rehearse(
     run.prepare(rows, public, None)
     yield run.revealed()
     for _ in range(steps):
-        run._advance(rows, public)
+        run.advance(rows, public)
         yield run.revealed()
 
 
-def _kind_of(plan: Plan) -> type[_CriticRun | _StatisticRun]:
-    return _CriticRun if plan.recipe.has_critic else _StatisticRun
-
-
-class _Run(ABC):
-    """One call of `fit`: pay, read, prepare, train, release, in this order."""
-
-    def __init__(
-        self, plan: Plan, account: Account | None, checkpoints: Checkpoints | None, seed: int | None
-    ) -> None:
-        assert plan.schema is not None
-        self._plan = plan
-        self._schema = plan.schema
-        self._account = account
-        self._checkpoints = checkpoints
-        self._seed = seed
-        self._noise: Noise = SecureNoise() if seed is None else SeededNoise(seed)
-        self._saved = self._load()
-        self._taken = 0 if self._saved is None else self._saved[0].step
-        self._published: _Published
-
-    def _load(self) -> tuple[RunState, dict[str, Tensor]] | None:
-        if self._checkpoints is None or not self._checkpoints.resume:
-            return None
-        state, tensors = load_checkpoint(self._checkpoints.path)
-        if state.plan != self._plan:
-            raise CheckpointError(f"{self._checkpoints.path} belongs to a run with another plan.")
-        if (state.draws is None) != (self._seed is None):
-            raise CheckpointError(
-                "a seeded run cannot go on without its seed, nor a private one with a seed."
-            )
-        if self._seed is not None:
-            self._noise = SeededNoise(self._seed, state.draws or 0)
-        return state, tensors
-
-    def replace_noise(self, noise: Noise) -> None:
-        """Take noise from another source; for rehearsals."""
-        self._noise = noise
-
-    def revealed(self) -> dict[str, Tensor]:
-        """A copy of all that a checkpoint holds."""
-        weights = self._published.label_weights
-        published = {
-            "published:divisor": torch.tensor(self._published.divisor, dtype=torch.float64),
-            "published:label-weights": torch.tensor(weights or (), dtype=torch.float64),
-        }
-        return published | {name: value.clone() for name, value in self._learner().state().items()}
-
-    def pay(self) -> None:
-        """Reserve the plan, or take up the entry of the interrupted run, before a row is read."""
-        if self._account is None:
-            return
-        if self._saved is None:
-            self._account.reserve(self._plan)
-        else:
-            assert self._checkpoints is not None
-            self._take_up(self._account, self._saved[0], self._checkpoints.every)
-
-    def read(self, data: object) -> Rows:
-        """The private rows; if they cannot be read, nothing was drawn and the reservation is given back."""
-        try:
-            return _read_rows(data, self._schema)
-        except UnderstudyError:
-            if self._account is not None and self._saved is None:
-                self._account.cancel()
-            raise
-
-    def prepare(self, rows: Rows, public: Rows | None, told: Callable[[Progress], None] | None) -> None:
-        """Publish what is needed before training and build the networks, or restore both."""
-        if self._saved is not None:
-            state, tensors = self._saved
-            self._published = _Published(state.label_weights, state.divisor)
-            self._restore(state, tensors)
-            return
-        if self._account is not None:
-            self._account.announce()
-        self._begin(rows, public, told)
-        self._save()
-
-    def train(
-        self,
-        rows: Rows,
-        public: Rows | None,
-        stop: Callable[[], bool] | None,
-        told: Callable[[Progress], None] | None,
-    ) -> None:
-        """Take every step that is left, each private one charged before it is drawn."""
-        total = self._plan.steps
-        for step in range(self._taken + 1, total + 1):
-            self._advance(rows, public)
-            if told is not None:
-                told(Progress(step, total, self._losses()))
-            if self._checkpoints is not None and step % self._checkpoints.every == 0:
-                self._save()
-            settled = self._account is None or self._account.settled
-            if step < total and settled and stop is not None and stop():
-                self._save()
-                raise Interrupted(
-                    f"stopped after {step:,} of {total:,} steps, as asked; go on with --resume."
-                )
-        self._save()  # so that a crash between closing the account and saving the release loses nothing
-
-    def _save(self) -> None:
-        if self._checkpoints is None:
-            return
-        state = RunState(
-            plan=self._plan,
-            step=self._drawn(),
-            label_weights=self._published.label_weights,
-            divisor=self._published.divisor,
-            bound=self._bound(),
-            draws=self._noise.draws if isinstance(self._noise, SeededNoise) else None,
-            entry=self._account.entry if self._account is not None else None,
+def _kind_of(plan: Plan) -> type[Run]:
+    if plan.schema is None:
+        raise PlanError(
+            "this plan was made without a schema, so it cannot be trained: pass a schema to plan()."
         )
-        save_checkpoint(self._checkpoints.path, state, self._learner().state())
-
-    def release(self, public_source: str | None) -> Release:
-        """Close the account and hand out the generator with its card."""
-        weights = self._learner().released_weights()
-        head = None
-        if self._account is not None:
-            head = self._account.finish(hashlib.sha256(weights_to_bytes(weights)).hexdigest())
-        card = Card(
-            plan=self._plan,
-            label_weights=self._published.label_weights,
-            warnings=_warnings(self._plan, seeded=self._seed is not None),
-            public_source=public_source,
-            ledger_head=head,
-            packages=packages_in_use(),
-        )
-        return Release(card, weights)
-
-    @abstractmethod
-    def _take_up(self, account: Account, state: RunState, every: int) -> None:
-        """Claim the entry of the interrupted run."""
-
-    @abstractmethod
-    def _begin(self, rows: Rows, public: Rows | None, told: Callable[[Progress], None] | None) -> None:
-        """Publish what is needed before training and build the networks."""
-
-    @abstractmethod
-    def _restore(self, state: RunState, tensors: dict[str, Tensor]) -> None:
-        """Build the networks as they were."""
-
-    @abstractmethod
-    def _advance(self, rows: Rows, public: Rows | None) -> None:
-        """One step of training."""
-
-    @abstractmethod
-    def _learner(self) -> Trainer | Apprentice | TableApprentice:
-        """What holds the networks."""
-
-    @abstractmethod
-    def _drawn(self) -> int:
-        """The number of the last step, counting those that a crash lost."""
-
-    def _bound(self) -> float | None:
-        """The current bound of a quantile-adaptive rule."""
-        return None
-
-    def _losses(self) -> Losses | None:
-        """What the last step's losses were, of a baseline without privacy."""
-        return None
+    return CriticRun if plan.recipe.has_critic else StatisticRun
 
 
-class _CriticRun(_Run):
-    """Training against a critic that sees private records through noisy gradients."""
-
-    def _take_up(self, account: Account, state: RunState, every: int) -> None:
-        self._taken = account.resume(state.entry, state.step, every)
-
-    def _begin(self, rows: Rows, public: Rows | None, told: Callable[[Progress], None] | None) -> None:
-        recipe = self._plan.recipe
-        count = row_count(self._plan, len(rows), self._noise)
-        weights = label_weights(self._plan, self._schema, rows, self._noise)
-        divisor = self._plan.training.sampling_rate * count
-        self._published = _Published(weights, divisor if self._plan.rows is not None else max(1.0, divisor))
-        self._trainer = Trainer(recipe, self._schema, weights, self._seed)
-        if public is not None and isinstance(recipe.warm_start, PublicWarmStart):
-            _warm_start(self._trainer, self._plan, recipe.warm_start, public, self._noise, told)
-        self._source = self._gradients(None)
-
-    def _restore(self, state: RunState, tensors: dict[str, Tensor]) -> None:
-        self._trainer = Trainer(self._plan.recipe, self._schema, state.label_weights, self._seed)
-        self._trainer.restore(tensors)
-        self._source = self._gradients(state.bound)
-
-    def _gradients(self, bound: float | None) -> PrivateStep | NonPrivateStep:
-        recipe, divisor = self._plan.recipe, self._published.divisor
-        if not self._plan.private:
-            rate = self._plan.training.sampling_rate
-            return NonPrivateStep(rate, recipe.objective, self._noise, divisor)
-        return PrivateStep(
-            self._plan.training,
-            recipe.clipping,
-            recipe.objective,
-            self._noise,
-            divisor,
-            taken=self._taken,
-            bound=bound,
-        )
-
-    def _advance(self, rows: Rows, public: Rows | None) -> None:
-        if self._account is not None:
-            self._account.charge()
-        self._trainer.advance(self._source, rows, public)
-
-    def _learner(self) -> Trainer:
-        return self._trainer
-
-    def _drawn(self) -> int:
-        return self._source.taken if self._plan.private else self._trainer.steps
-
-    def _bound(self) -> float | None:
-        return self._source.bound if isinstance(self._source, PrivateStep) else None
-
-    def _losses(self) -> Losses | None:
-        if isinstance(self._source, PrivateStep):
-            return None
-        return Losses(self._source.loss, self._trainer.generator_loss)
-
-
-class _StatisticRun(_Run):
-    """Training on a private statistic that is published at the start; all steps after that are free."""
-
-    def _take_up(self, account: Account, state: RunState, every: int) -> None:
-        account.resume(state.entry, 0, every)
-
-    def _begin(self, rows: Rows, public: Rows | None, told: Callable[[Progress], None] | None) -> None:
-        del public, told  # nothing here learns from public rows
-        plan, schema, noise = self._plan, self._schema, self._noise
-        count = row_count(plan, len(rows), noise)
-        weights = label_weights(plan, schema, rows, noise)
-        self._published = _Published(weights, count)
-        if plan.recipe.marginals is not None:
-            marginals = publish_marginals(plan, schema, rows, weights, count, noise)
-            self._apprentice: Apprentice | TableApprentice = TableApprentice(
-                plan.recipe, schema, marginals, self._seed
-            )
-            return
-        assert weights is not None
-        means = mean_embedding(plan, schema, rows, weights, count, noise)
-        teacher = trained_teacher(plan, schema, rows, count, noise)
-        self._apprentice = Apprentice(plan.recipe, schema, means, teacher, self._seed)
-
-    def _restore(self, state: RunState, tensors: dict[str, Tensor]) -> None:
-        del state  # what was published is among the tensors
-        kind = Apprentice if self._plan.recipe.marginals is None else TableApprentice
-        self._apprentice = kind.restored(self._plan.recipe, self._schema, tensors, self._seed)
-
-    def _advance(self, rows: Rows, public: Rows | None) -> None:
-        del rows, public  # a free step looks at neither
-        self._apprentice.advance()
-
-    def _learner(self) -> Apprentice | TableApprentice:
-        return self._apprentice
-
-    def _drawn(self) -> int:
-        return self._apprentice.steps
+def _private_rows(data: object, run: Run, plan: Plan) -> Rows:
+    """The private rows; if they cannot be read, nothing was drawn and the reservation is given back."""
+    assert plan.schema is not None
+    try:
+        return _read_rows(data, plan.schema)
+    except UnderstudyError:
+        run.give_back()
+        raise
 
 
 def _read_rows(data: object, schema: Schema) -> Rows:
@@ -434,29 +186,3 @@ def _public_source(public: object | None, rows: Rows | None) -> str | None:
     digest = hashlib.sha256(np.ascontiguousarray(np.asarray(rows.x)).tobytes()).hexdigest()
     name = public if isinstance(public, str) else type(public).__name__
     return f"{name}, {len(rows):,} records, sha256 {digest}"
-
-
-def _warm_start(
-    trainer: Trainer,
-    plan: Plan,
-    part: PublicWarmStart,
-    rows: Rows,
-    noise: Noise,
-    told: Callable[[Progress], None] | None,
-) -> None:
-    """Train both networks on public rows, without noise: nothing private is read."""
-    rate = min(1.0, part.batch / len(rows))
-    source = NonPrivateStep(rate, plan.recipe.objective, noise, rate * len(rows))
-    for _ in range(part.steps):
-        trainer.advance(source, rows)
-        if told is not None:
-            told(Progress(0, plan.steps))
-
-
-def _warnings(plan: Plan, *, seeded: bool) -> tuple[str, ...]:
-    warnings = []
-    if not plan.private:
-        warnings.append(NO_NOISE)
-    if seeded:
-        warnings.append(INSECURE_SEED)
-    return tuple(warnings)

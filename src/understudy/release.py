@@ -7,6 +7,7 @@ not understand. `docs/release-format.md` specifies the format.
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import json
 import os
@@ -33,12 +34,26 @@ if TYPE_CHECKING:
     from understudy.images import Images
     from understudy.schema import Schema
 
-__all__ = ["CARD", "FORMAT", "Card", "FileRecord", "Package", "Release", "read_plain_file", "write_durably"]
+__all__ = [
+    "CARD",
+    "FORMAT",
+    "PARTIAL",
+    "Card",
+    "FileRecord",
+    "Package",
+    "Release",
+    "read_plain_file",
+    "remove_leftovers",
+    "write_durably",
+]
 
 FORMAT = 1
 """The version of the folder format; raised whenever an older reader would misunderstand a newer folder."""
 
 WEIGHTS, CARD, README = "generator.safetensors", "card.json", "README.md"
+PARTIAL = ".partial"
+"""The ending of what is being written; a process that was killed leaves it behind."""
+
 _LARGEST_CARD = 16 * 2**20
 _LARGEST_WEIGHTS = 4 * 2**30
 
@@ -132,7 +147,7 @@ class Release:
             raise ReleaseError(f"{target} exists already. Remove it or choose another name.")
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
-            work = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+            work = Path(tempfile.mkdtemp(PARTIAL, f".{target.name}.", target.parent))
         except OSError as problem:
             raise ReleaseError(f"cannot write beside {target}: {problem}.") from problem
         try:
@@ -197,6 +212,15 @@ def _write_files(work: Path, release: Release) -> None:
     write_durably(work / README, text.encode())
     write_durably(work / CARD, json.dumps(card, indent=2, ensure_ascii=False, allow_nan=False).encode())
     work.chmod(0o755)
+
+
+def remove_leftovers(target: Path) -> None:
+    """Take away what killed processes left half-written for a release that is now complete."""
+    for path in target.parent.glob(f".{glob.escape(target.name)}.*{PARTIAL}"):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
 
 
 def write_durably(path: Path, content: bytes) -> None:

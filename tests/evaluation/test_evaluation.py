@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from sklearn.datasets import load_digits
 
+from tiny import tiny_images
 from understudy.errors import EvaluationError
 from understudy.evaluation import Evaluation, Group, Learner, evaluate
 from understudy.evaluation.domain import domain_classifier
@@ -200,8 +201,26 @@ def test_semi_supervised_task_runs_with_codes() -> None:
     test = digit_images(1)
     held = Labelled((test.pixels.transpose(0, 3, 1, 2) / 127.5 - 1).astype(np.float32), test.labels, 10)  # type: ignore[arg-type]
     found = semi_supervised(generator, Labelled(pixels[:60], labels[:60], 10), held, steps=120, batch=32)
+    assert found.name == "semi-supervised accuracy, 60 labelled"
+    assert found.ceiling is None
     assert found.floor is not None
     assert found.value > 0.6
     assert found.floor > 0.5
     with pytest.raises(EvaluationError, match="labelled images"):
         semi_supervised(generator, Labelled(pixels[:1], labels[:1], 10), held)
+
+
+def test_few_labels_are_part_of_an_evaluation(image_release: Any) -> None:
+    """`evaluate` runs the semi-supervised task between floor and ceiling, and says what it needs when it cannot."""
+    kinds = {"learners": [Learner.LOGISTIC_REGRESSION], "seeds": (0,)}
+    real, test = tiny_images(), tiny_images()
+    found = evaluate(image_release, test, reference=real, few=(10,), **kinds)  # type: ignore[arg-type]
+    task = found["semi-supervised accuracy, 10 labelled"]
+    assert task.floor is not None
+    assert task.ceiling is not None
+    assert task.ceiling >= task.floor
+    assert task.internal
+    with pytest.raises(EvaluationError, match="reference rows"):
+        evaluate(image_release, test, few=(10,), **kinds)  # type: ignore[arg-type]
+    with pytest.raises(EvaluationError, match="got 100000"):
+        evaluate(image_release, test, reference=real, few=(100_000,), **kinds)  # type: ignore[arg-type]

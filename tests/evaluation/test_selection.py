@@ -22,8 +22,9 @@ from understudy.evaluation.selection import (
     selection_charge,
     selection_cost,
 )
-from understudy.evaluation.sweep import Bill, Setting, grid, labelled_rows, planned, sweep_of
+from understudy.evaluation.sweep import Bill, labelled_rows, planned, sweep_of
 from understudy.evaluation.utility import Labelled
+from understudy.evaluation.variation import Setting, grid
 from understudy.model_card import model_card
 from understudy.privacy.accounting import spent
 from understudy.privacy.budget import Budget

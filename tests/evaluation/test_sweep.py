@@ -17,16 +17,14 @@ from understudy.evaluation.learners import Learner
 from understudy.evaluation.selection import selection_cost
 from understudy.evaluation.sweep import (
     Bill,
-    Change,
     Limits,
     Outcome,
-    Setting,
     curve_points,
-    grid,
     planned,
     run_sweep,
     sweep_of,
 )
+from understudy.evaluation.variation import Change, Setting, grid, varied
 from understudy.privacy.budget import Budget
 from understudy.privacy.ledger import Ledger, Status
 from understudy.report.curves import curves_page
@@ -120,6 +118,15 @@ def test_a_clipping_without_a_single_bound_is_refused() -> None:
     """Recipes that clip by groups have no bound that a sweep could vary."""
     grouped = replace(IRIS.recipe, clipping=WeightsBiasesClip(1.0, 1.0))
     with pytest.raises(RecipeError, match="no single bound"):
-        sweeping._with_clip(grouped, 1.0)
-    joint = sweeping._with_clip(replace(IRIS.recipe, clipping=GlobalClip(1.0)), 0.5)
+        varied(grouped, {"clip": 1.0})
+    joint = varied(replace(IRIS.recipe, clipping=GlobalClip(1.0)), {"clip": 0.5})
     assert joint.clipping == GlobalClip(0.5)
+
+
+@pytest.mark.parametrize("what", ["clip", "capacity"])
+def test_what_a_recipe_does_not_have_is_not_varied(what: str) -> None:
+    """Without a critic a varied bound would change nothing, and the curve would be flat for no reason."""
+    ours = sweep_of("iris", "iris:test", IRIS.schema, "understudy", 1e-3, 120, Learner.LOGISTIC_REGRESSION)
+    assert not ours.recipe.has_critic
+    with pytest.raises(RecipeError, match=f"no critic, so its {what}"):
+        varied(ours.recipe, {what: 1.0})

@@ -56,13 +56,14 @@ def test_knots_lie_within_their_bins_and_in_order() -> None:
     share = np.random.default_rng(1).beta(2, 9, 20_000)
     spread = spread_of(LINE, tree(2 * share - 1, 1.0), 1.8, 20_000.0)
     edges = bin_edges(LINE, spread, 6, 1)
-    knots = (knots_of(LINE, spread, edges) + 1) / 2 * 4096
+    knots = (knots_of(LINE, spread, edges) + 1) / 2 * 4094 + 1
     assert (np.diff(knots, axis=1) >= 0).all()
-    assert (knots[:, 0] >= edges[:-1] - 1e-6).all()
+    assert (knots[:, 0] >= np.maximum(1, edges[:-1]) - 1e-6).all()
     assert (knots[:, -1] <= edges[1:] + 1e-6).all()
     for low, high, middle in zip(edges[:-1], edges[1:], knots[:, 8], strict=True):
-        inside = share[(share * 4096 >= low) & (share * 4096 < high)]
-        assert (inside * 4096 < middle).mean() == pytest.approx(0.5, abs=0.06)
+        places = share * 4094 + 1
+        inside = places[(places >= low) & (places < high)]
+        assert (inside < middle).mean() == pytest.approx(0.5, abs=0.06)
 
 
 def test_every_value_of_a_whole_number_comes_back() -> None:
@@ -116,3 +117,26 @@ def test_continuous_bounds_are_cells_too() -> None:
     (axis,) = axes_of(TableSchema((Continuous("x", 0, 1),)))
     x = np.array([[-1.0], [1.0], [np.nan], [np.inf], [-7.0]], dtype=np.float32)
     assert axis.cells(x).tolist() == [0, 4095, 2048, 4095, 0]
+
+
+def test_values_that_pile_up_at_a_bound_stay_there() -> None:
+    """Amounts that are mostly zero and cut off at the top come back as exactly that, not as small and large numbers."""
+    (axis,) = axes_of(TableSchema((Integer("amount", 0, 99_999),)))
+    source = np.random.default_rng(0)
+    draws = source.random(20_000)
+    amount = np.where(draws < 0.9, 0, np.where(draws > 0.98, 99_999, source.integers(1, 9_000, 20_000)))
+    x = (2 * amount / 99_999 - 1).reshape(-1, 1).astype(np.float32)
+    levels = [counts.numpy() for counts in noisy_counts(column_marginals([axis], x), 4.0, SeededNoise(0))]
+    spread = spread_of(axis, levels, 4.0 * np.sqrt(3), 20_000.0)
+    edges = bin_edges(axis, spread, 12, 2)
+    knots = knots_of(axis, spread, edges)
+    masses = np.diff(spread.below(edges)) / 20_000
+
+    def drawn(value: int) -> float:
+        """The share of draws that give exactly this value: from steps of mass with both ends there."""
+        held = (knots[:, :-1] == value) & (knots[:, 1:] == value)
+        return float((masses * held.mean(axis=1)).sum())
+
+    assert drawn(-1) == pytest.approx(0.9, abs=0.01)
+    assert drawn(1) == pytest.approx(0.02, abs=0.005)
+    assert axis.cells(np.array([[2 / 99_999 - 1]], dtype=np.float32)).tolist() == [1]

@@ -34,7 +34,7 @@ def ticking(seconds_per_step: float) -> Callable[[], float]:
 def test_the_steps_fill_the_time_and_the_charges_stay() -> None:
     """Half a second per step makes 240 steps of two minutes, and not one number of the account changes."""
     made = small_plan()
-    chosen = paced(made, 2.0, ticking(0.5))
+    chosen = paced(made, 2.0, clock=ticking(0.5))
     assert chosen.steps == 240
     assert (chosen.charges, chosen.spent, chosen.budget) == (made.charges, made.spent, made.budget)
 
@@ -42,7 +42,7 @@ def test_the_steps_fill_the_time_and_the_charges_stay() -> None:
 def test_too_little_time_is_refused_with_the_time_it_needs() -> None:
     """Fifty steps of three seconds need two and a half minutes."""
     with pytest.raises(PlanError, match=r"Allow 2\.5 minutes"):
-        paced(small_plan(), 1.0, ticking(3.0))
+        paced(small_plan(), 1.0, clock=ticking(3.0))
 
 
 def test_private_steps_do_not_follow_a_clock() -> None:

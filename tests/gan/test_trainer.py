@@ -141,6 +141,21 @@ def test_weights_stay_within_the_clamp() -> None:
     assert max(float(value.detach().abs().max()) for value in trainer.critic.parameters()) <= 0.005 + 1e-9
 
 
+def test_singular_values_stay_within_the_spectral_bound() -> None:
+    """A recipe's spectral bound acts on every weight matrix of the critic after a step."""
+    largest = {}
+    for bound in (None, 0.3):
+        plan = tiny_plan(recipe="ppgan")
+        assert plan.schema is not None
+        recipe = replace(plan.recipe, clamp=None, spectral_bound=bound)
+        trainer = Trainer(recipe, plan.schema, None, seed=3)
+        trainer.advance(ConstantGradients(), Rows(encode(tiny_frame(), plan.schema).x, None))
+        matrices = [value.detach() for value in trainer.critic.parameters() if value.ndim == 2]
+        largest[bound] = max(float(torch.linalg.matrix_norm(one, 2)) for one in matrices)
+    assert largest[None] > 0.6
+    assert largest[0.3] == pytest.approx(0.3, rel=0.1)
+
+
 def test_the_schedule_is_the_papers() -> None:
     """The rate goes linearly from 0.15 to 0.052 in 10,000 steps and stays there."""
     part = Sgd(rate=0.15, final_rate=0.052, decay_steps=10_000)

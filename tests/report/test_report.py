@@ -12,6 +12,7 @@ import pytest
 
 from understudy.privacy.attacks import true_positive_rate
 from understudy.report import Format, make_report
+from understudy.report.render import _code_list
 
 if TYPE_CHECKING:
     from understudy.evaluation import Evaluation
@@ -133,6 +134,14 @@ def test_sections_follow_what_is_there(
     assert "every reading agrees" in codes
     assert "99.99 % confidence" in codes  # never rounded up to certainty
     assert 'id="utility"' not in codes
+
+
+def test_a_person_with_very_many_codes_does_not_fill_the_page() -> None:
+    """A generator that says yes to everything shows a few codes and how many more, not pages of them."""
+    named = [f"c{number}" for number in range(100)]
+    assert _code_list(named).endswith("c23 … and 76 more")
+    assert _code_list(named[:2]) == "c0, c1"
+    assert _code_list([]) == "(none)"
 
 
 def test_the_page_can_be_made_again(table_release: Release) -> None:

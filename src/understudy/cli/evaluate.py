@@ -34,6 +34,13 @@ def evaluate_command(
     rows: Annotated[int | None, typer.Option(min=10, help="Synthetic rows to draw.")] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Independent draws and trainings.")] = 3,
     augment: Annotated[bool, typer.Option("--augment", help="Also train on real + synthetic rows.")] = False,
+    few: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--few-labels",
+            help="Semi-supervised task with this many labelled real images; repeatable. Images.",
+        ),
+    ] = None,
     cache: Annotated[
         Path | None, typer.Option(help="Private folder to keep what depends on real rows only.")
     ] = None,
@@ -86,6 +93,7 @@ def evaluate_command(
             rows=rows,
             seeds=seeds,
             augment=augment,
+            few=tuple(few or ()),
             cache=cache,
             workers=workers,
         )
@@ -106,6 +114,7 @@ def evaluate_with_bar(
     rows: int | None = None,
     seeds: int = 3,
     augment: bool = False,
+    few: tuple[int, ...] = (),
     cache: Path | None = None,
     workers: int | None = None,
 ) -> Evaluation:
@@ -121,6 +130,7 @@ def evaluate_with_bar(
             rows=rows,
             seeds=range(seeds),
             augment=augment,
+            few=few,
             cache=cache,
             workers=workers,
             progress=lambda what, share: bar.update(task, completed=round(100 * share), note=what),

@@ -24,7 +24,8 @@ from understudy.cli.options import (
     Sigma,
     Steps,
 )
-from understudy.cli.running import beside, choose_threads, chosen_recipe, open_account, stopping
+from understudy.cli.running import beside, choose_threads, chosen_recipe, open_account, saved_plan, stopping
+from understudy.devices import Device
 from understudy.privacy.budget import Adjacency
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ def fit_command(
     threads: Annotated[
         int | None, typer.Option(min=1, help="Threads; chosen by the networks if left out.")
     ] = None,
+    device: Annotated[Device, typer.Option(help="Where networks are trained.")] = Device.CPU,
     no_privacy: Annotated[
         bool, typer.Option("--no-privacy", help="Train a baseline that is NOT PRIVATE.")
     ] = False,
@@ -89,7 +91,7 @@ def fit_command(
         raise PlanError(f"{out} exists already. Remove it or choose another name for --out.")
     records: object = data
     if plan is not None:
-        made = _saved_plan(plan)
+        made = saved_plan(plan)
     else:
         if epsilon is None and not no_privacy:
             raise PlanError("say how much may be spent with --epsilon (or --no-privacy for a baseline).")
@@ -109,16 +111,27 @@ def fit_command(
     choose_threads(made, threads)
     working = Checkpoints(beside(out, "checkpoint"), checkpoint_every, resume)
     if time_budget is not None:
-        made = _in_time(made, steps, time_budget, working)
+        made = _in_time(made, steps, time_budget, working, device)
     if not as_json:
         err.print(str(made), highlight=False)
-    release = _train(records, made, out, ledger, dataset, working, public=public, insecure_seed=insecure_seed)
+    release = _train(
+        records,
+        made,
+        out,
+        ledger,
+        dataset,
+        working,
+        public=public,
+        insecure_seed=insecure_seed,
+        device=device,
+    )
     _tell(release, out, as_json=as_json)
 
 
-def _in_time(plan: Plan, steps: int | None, minutes: float, checkpoints: Checkpoints) -> Plan:
+def _in_time(plan: Plan, steps: int | None, minutes: float, checkpoints: Checkpoints, device: Device) -> Plan:
     """The plan with as many steps as the time allows; a run that goes on keeps those that it began with."""
     from understudy.checkpoint import load_checkpoint
+    from understudy.devices import chosen_device
     from understudy.errors import PlanError
     from understudy.gan.pace import paced
 
@@ -127,7 +140,7 @@ def _in_time(plan: Plan, steps: int | None, minutes: float, checkpoints: Checkpo
     if checkpoints.resume:
         begun = load_checkpoint(checkpoints.path)[0].plan
         return replace(plan, recipe=replace(plan.recipe, steps=begun.steps))
-    return paced(plan, minutes)
+    return paced(plan, minutes, chosen_device(device))
 
 
 def _train(
@@ -140,10 +153,12 @@ def _train(
     *,
     public: str | None,
     insecure_seed: int | None,
+    device: Device,
 ) -> Release:
     """Run in the open: on record, with checkpoints, a bar, and signals that stop it in order."""
     from understudy.cli.progress import fit_with_bar
     from understudy.errors import Interrupted
+    from understudy.release import remove_leftovers
 
     with (
         stopping() as signals,
@@ -160,6 +175,7 @@ def _train(
                 checkpoints=checkpoints,
                 stop=signals.asked,
                 insecure_seed=insecure_seed,
+                device=device,
             )
         except Interrupted as notice:
             bar.stop()
@@ -167,6 +183,7 @@ def _train(
             raise typer.Exit(signals.exit_code) from notice
         release.save(out)
         checkpoints.path.unlink(missing_ok=True)
+        remove_leftovers(out)
         return release
 
 
@@ -179,17 +196,6 @@ def _tell(release: Release, out: Path, *, as_json: bool) -> None:
         print_json({"release": str(out), "private": release.card.private, "epsilon": epsilon})
     else:
         err.print(f"released to {out}; look at it with: understudy inspect {out}")
-
-
-def _saved_plan(path: Path) -> Plan:
-    from understudy.codec import from_json
-    from understudy.errors import PlanError
-    from understudy.planning import Plan
-
-    try:
-        return from_json(Plan, path.read_text(encoding="utf-8"), error=PlanError)
-    except (OSError, UnicodeDecodeError) as problem:
-        raise PlanError(f"the plan {path} cannot be read: {problem}.") from problem
 
 
 def _known_or_described(data: str, path: Path | None, rows: int | None) -> tuple[object, Schema, int | None]:

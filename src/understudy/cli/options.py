@@ -13,7 +13,6 @@ __all__ = [
     "AcceptLargeDelta",
     "AsJson",
     "Batch",
-    "CriticRecipe",
     "DatasetName",
     "Delta",
     "LedgerFile",
@@ -35,9 +34,6 @@ RecipeName = Annotated[
     typer.Option(
         help="Name of a recipe, or a TOML file; understudy by default, where it serves.", show_default=False
     ),
-]
-CriticRecipe = Annotated[
-    str, typer.Option(help="Name of a recipe with a critic, whose settings can be varied, or a TOML file.")
 ]
 Batch = Annotated[int | None, typer.Option(help="Expected batch size, instead of the recipe's.")]
 Sigma = Annotated[float | None, typer.Option(help="Noise multiplier σ: the steps follow.")]

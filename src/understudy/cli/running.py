@@ -29,6 +29,7 @@ __all__ = [
     "chosen_recipe",
     "command_line",
     "open_account",
+    "saved_plan",
     "stopping",
 ]
 
@@ -49,6 +50,18 @@ def chosen_recipe(name: str | None, schema: Schema | None) -> Recipe | str:
     elif schema is None:
         err.print("no schema: planned as for labelled images; pass --schema for a table.", highlight=False)
     return default.recipe
+
+
+def saved_plan(path: Path) -> Plan:
+    """The plan that `understudy plan --save` (or `--json`) wrote."""
+    from understudy.codec import from_json
+    from understudy.errors import PlanError
+    from understudy.planning import Plan
+
+    try:
+        return from_json(Plan, path.read_text(encoding="utf-8"), error=PlanError)
+    except (OSError, UnicodeDecodeError) as problem:
+        raise PlanError(f"the plan {path} cannot be read: {problem}.") from problem
 
 
 def beside(release: Path, ending: str) -> Path:

@@ -10,21 +10,22 @@ import typer
 
 from understudy.cli.console import err, out, progress_bar
 from understudy.cli.options import (
-    CriticRecipe,
     DatasetName,
     Delta,
     LedgerFile,
     PrivateData,
+    RecipeName,
     Rows,
     SchemaFile,
 )
-from understudy.cli.running import bill_for
+from understudy.cli.running import bill_for, chosen_recipe
 from understudy.errors import PlanError
 from understudy.evaluation.learners import Learner
 
 if TYPE_CHECKING:
     from understudy.evaluation.selection import Choice
-    from understudy.evaluation.sweep import Bill, Setting, Sweep
+    from understudy.evaluation.sweep import Bill, Sweep
+    from understudy.evaluation.variation import Setting
     from understudy.schema import Schema
 
 __all__ = ["sweep_command"]
@@ -38,10 +39,12 @@ def sweep_command(
     ],
     epsilon: Annotated[str, typer.Option(help="Budgets of one run to try, such as 1,2,4,8.")] = "1,2,4,8",
     delta: Delta = 1e-5,
-    recipe: CriticRecipe = "dp-cgan",
+    recipe: RecipeName = None,
     vary: Annotated[
         list[str] | None,
-        typer.Option(help="name=v1,v2 of noise_multiplier, steps, batch, clip or capacity; may be repeated."),
+        typer.Option(
+            help="name=v1,v2 of steps, batch or, with a critic, noise_multiplier, clip, capacity; repeatable."
+        ),
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Repeats of every setting.")] = 3,
     schema: SchemaFile = None,
@@ -79,16 +82,17 @@ def sweep_command(
     OUT/best carries the total, every other run is deleted, and how many there were must not be told.
 
     Examples:
-        understudy sweep digits --test digits:test --epsilon 1,4 --vary clip=0.1,1 --vary steps=200 --out sweep
+        understudy sweep digits --test digits:test --epsilon 1,4 --vary steps=100,200 --out sweep
 
-        understudy sweep digits --test digits:test --epsilon 2 --vary clip=0.1,1 --seeds 1 --select --out chosen
+        understudy sweep digits --test digits:test --recipe dp-cgan --epsilon 2 --vary clip=0.1,1 --select --out chosen
     """
     from understudy.evaluation.selection import Choice
-    from understudy.evaluation.sweep import grid, sweep_of
+    from understudy.evaluation.sweep import sweep_of
+    from understudy.evaluation.variation import grid
 
     settings = grid(_numbers(epsilon, "--epsilon"), dict(_varied(one) for one in vary or []), seeds)
     found, counted = _schema(data, schema, rows)
-    sweep = sweep_of(data, test, found, recipe, delta, counted, learner)
+    sweep = sweep_of(data, test, found, chosen_recipe(recipe, found), delta, counted, learner)
     pool = workers or os.cpu_count() or 1
     if select:
         choice = Choice(mean_runs or float(len(settings)), None if public_test else score_noise)

@@ -98,6 +98,7 @@ def evaluate(
     seeds: Sequence[int] = (0, 1, 2),
     learners: Sequence[Learner] | None = None,
     augment: bool = False,
+    few: Sequence[int] = (),
     cache: Path | None = None,
     workers: int | None = None,
     progress: Progress | None = None,
@@ -113,6 +114,7 @@ def evaluate(
         seeds: of the draws and of the classifiers.
         learners: the classifiers; chosen by the kind of data by default.
         augment: also train on real and synthetic rows together.
+        few: numbers of labelled reference images for the semi-supervised task of the dp-gan paper; images only.
         cache: a private folder for the domain classifier and the ceilings.
         workers: trainings at a time, as many as cores by default; the numbers do not depend on it.
         progress: called with what is being done and the finished share.
@@ -120,6 +122,10 @@ def evaluate(
     schema = release.schema
     real = encode(test, schema)
     trained_on = None if reference is None else encode(reference, schema)
+    if few and trained_on is None:
+        raise EvaluationError(
+            "the semi-supervised task takes its labelled images from the reference rows: give some."
+        )
     rows = rows or len(trained_on if trained_on is not None else real)
     steps = _Steps(progress)
     measures: list[Measure] = []
@@ -137,6 +143,8 @@ def evaluate(
             workers=workers or usable_cores(),
             progress=steps.part(0.0, 0.6),
         )
+    if few and trained_on is not None:
+        measures += _semi_supervised(release, labelled(trained_on, schema), labelled(real, schema), few)
     fidelity = _fidelity(drawn, real, trained_on, schema, cache, steps)
     measures += fidelity.measures
     synthetic = encode(drawn, schema)
@@ -152,6 +160,20 @@ def evaluate(
         pictures=fidelity.pictures,
         notes=_notes(schema, trained_on is not None, seeds),
     )
+
+
+def _semi_supervised(
+    release: Synthesizer, reference: Labelled, test: Labelled, few: Sequence[int]
+) -> tuple[Measure, ...]:
+    """Algorithm 4 of dp-gan, which needs the generator's codes and so a release with weights."""
+    from understudy.evaluation.semisupervised import few_labels
+    from understudy.release import Release
+
+    if not isinstance(release, Release):
+        raise EvaluationError(
+            "the semi-supervised task needs a release, whose generator shows its latent codes."
+        )
+    return few_labels(release, reference, test, few)
 
 
 def _fidelity(

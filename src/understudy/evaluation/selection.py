@@ -29,7 +29,6 @@ from understudy.evaluation.learners import train
 from understudy.evaluation.pool import in_processes
 from understudy.evaluation.run import ReleaseSource
 from understudy.evaluation.sweep import (
-    Setting,
     Sweep,
     digest,
     fitted,
@@ -38,6 +37,7 @@ from understudy.evaluation.sweep import (
     save_anew,
     write_value,
 )
+from understudy.evaluation.variation import Setting  # noqa: TC001 - the codec reads the hint
 from understudy.privacy.accounting import Spent, select_best, spent
 from understudy.privacy.ledger import Ledger
 from understudy.privacy.mechanisms import Charge, GaussianRelease

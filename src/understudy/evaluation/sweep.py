@@ -10,31 +10,30 @@ that was interrupted goes on where it stopped.
 from __future__ import annotations
 
 import hashlib
-import itertools
 import math
 import os
 import shutil
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import stats
 
 from understudy import codec
-from understudy.engine.clipping import Clipping, GlobalClip, JointClip, MicrobatchClip, SeparateClip
-from understudy.errors import EvaluationError, PlanError, RecipeError
+from understudy.errors import EvaluationError
 from understudy.evaluation.learners import Learner, prior_predictor, train
 from understudy.evaluation.pool import in_processes
 from understudy.evaluation.run import ReleaseSource, labelled
 from understudy.evaluation.scores import accuracy, macro_auroc
+from understudy.evaluation.variation import Change, Setting, varied
 from understudy.planning import Plan, plan
 from understudy.recipes import Recipe, find_recipe
-from understudy.recipes.parts import ConvCritic, DeconvGenerator, DenseCritic, DenseGenerator
+from understudy.recipes.serving import for_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from understudy.account import LedgerAccount
@@ -45,48 +44,15 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Bill",
-    "Change",
     "CurvePoint",
     "Limits",
     "Outcome",
-    "Setting",
     "Sweep",
     "curve_points",
-    "grid",
     "planned",
     "run_sweep",
     "sweep_of",
 ]
-
-KNOWN = ("noise_multiplier", "steps", "batch", "clip", "capacity")
-
-
-@dataclass(frozen=True)
-class Change:
-    """One varied setting."""
-
-    name: str
-    value: float
-
-    def __str__(self) -> str:
-        return f"{self.name}={self.value:g}"
-
-
-@dataclass(frozen=True)
-class Setting:
-    """One run of a sweep."""
-
-    epsilon: float
-    changes: tuple[Change, ...]
-    repeat: int
-
-    def __str__(self) -> str:
-        return " ".join([f"ε={self.epsilon:g}", *map(str, self.changes), f"#{self.repeat + 1}"])
-
-    @property
-    def label(self) -> str:
-        """The varied settings without ε and repeat: what one curve is made of."""
-        return " ".join(map(str, self.changes)) or "as the recipe says"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,26 +124,6 @@ class CurvePoint:
     runs: int
 
 
-def grid(epsilons: Sequence[float], vary: Mapping[str, Sequence[float]], repeats: int) -> tuple[Setting, ...]:
-    """Every combination, repeats innermost.
-
-    Raises:
-        PlanError: nothing to run, or a name that cannot be varied.
-    """
-    unknown = [name for name in vary if name not in KNOWN]
-    if unknown:
-        raise PlanError(f"{unknown[0]!r} cannot be varied; known are {', '.join(KNOWN)}.")
-    if not epsilons or repeats < 1 or not all(vary.values()):
-        raise PlanError("a sweep needs at least one ε, one value of everything varied, and one repeat.")
-    combinations = itertools.product(
-        *([Change(name, value) for value in values] for name, values in vary.items())
-    )
-    return tuple(
-        Setting(epsilon, changes, repeat)
-        for epsilon, changes, repeat in itertools.product(epsilons, list(combinations), range(repeats))
-    )
-
-
 def planned(sweep: Sweep, setting: Setting) -> Plan:
     """The plan of one run; repeats share it."""
     return _planned(sweep, setting.epsilon, setting.changes)
@@ -186,17 +132,12 @@ def planned(sweep: Sweep, setting: Setting) -> Plan:
 @lru_cache(maxsize=256)
 def _planned(sweep: Sweep, epsilon: float, changes: tuple[Change, ...]) -> Plan:
     values = {change.name: change.value for change in changes}
-    recipe = sweep.recipe
-    if "clip" in values:
-        recipe = _with_clip(recipe, values["clip"])
-    if "capacity" in values:
-        recipe = _with_capacity(recipe, int(values["capacity"]))
     return plan(
         sweep.schema,
         epsilon=epsilon,
         delta=sweep.delta,
         rows=sweep.rows,
-        recipe=recipe,
+        recipe=varied(sweep.recipe, values),
         batch=int(values["batch"]) if "batch" in values else None,
         noise_multiplier=values.get("noise_multiplier"),
         steps=int(values["steps"]) if "steps" in values else None,
@@ -347,41 +288,21 @@ def _path(sweep: Sweep, setting: Setting, folder: Path) -> Path:
     return folder / f"run-{digest(sweep, setting)}.json"
 
 
-def _with_clip(recipe: Recipe, bound: float) -> Recipe:
-    clipping: Clipping
-    match recipe.clipping:
-        case GlobalClip() | JointClip() | MicrobatchClip() as old:
-            clipping = replace(old, bound=bound)
-        case SeparateClip() as old:
-            clipping = replace(old, real_bound=bound, fake_bound=bound)
-        case other:
-            raise RecipeError(
-                f"recipe {recipe.name!r} clips by {other.kind!r}, which has no single bound to vary."
-            )
-    return replace(recipe, clipping=clipping)
-
-
-def _with_capacity(recipe: Recipe, capacity: int) -> Recipe:
-    def resized(network: Any) -> Any:
-        match network:
-            case DeconvGenerator() | ConvCritic():
-                return replace(network, capacity=capacity)
-            case DenseGenerator() | DenseCritic():
-                return replace(network, hidden=(capacity,) * len(network.hidden))
-        raise RecipeError(f"the capacity of {network!r} cannot be varied.")
-
-    return replace(recipe, generator=resized(recipe.generator), critic=resized(recipe.critic))
-
-
 def sweep_of(
-    data: str, test: str, schema: Schema, recipe: str, delta: float, rows: int | None, learner: Learner
+    data: str,
+    test: str,
+    schema: Schema,
+    recipe: Recipe | str,
+    delta: float,
+    rows: int | None,
+    learner: Learner,
 ) -> Sweep:
-    """A sweep, with the recipe found by name or file."""
+    """A sweep, with the part of the recipe that serves the data; the recipe as a value, by name or from a file."""
     return Sweep(
         data=data,
         test=test,
         schema=schema,
-        recipe=find_recipe(recipe),
+        recipe=for_schema(find_recipe(recipe), schema),
         delta=delta,
         rows=rows,
         learner=learner,

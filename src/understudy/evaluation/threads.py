@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-__all__ = ["side_by_side", "usable_cores"]
+__all__ = ["one_thread_each", "side_by_side", "usable_cores"]
 
 Key = TypeVar("Key")
 Result = TypeVar("Result")
@@ -36,7 +36,7 @@ def side_by_side(
             results[key] = job()
             done(key)
         return results
-    with _one_thread_each(), ThreadPoolExecutor(workers) as pool:
+    with one_thread_each(), ThreadPoolExecutor(workers) as pool:
         running = {pool.submit(job): key for key, job in jobs.items()}
         try:
             for future in as_completed(running):
@@ -49,7 +49,8 @@ def side_by_side(
 
 
 @contextmanager
-def _one_thread_each() -> Iterator[None]:
+def one_thread_each() -> Iterator[None]:
+    """One thread for torch and for the libraries of linear algebra, as long as it lasts."""
     from threadpoolctl import threadpool_limits
 
     torch = sys.modules.get("torch")

@@ -66,23 +66,32 @@ class Apprentice(FreeTraining[Generator]):
         means: the published mean embedding, one row per class.
         teacher: the published teacher, or None.
         seed: for weights and latents; None draws one. Nothing private hangs on it.
+        device: where the generator learns.
     """
 
     def __init__(
-        self, recipe: Recipe, schema: Schema, means: Tensor, teacher: Teacher | None, seed: int | None
+        self,
+        recipe: Recipe,
+        schema: Schema,
+        means: Tensor,
+        teacher: Teacher | None,
+        seed: int | None,
+        device: torch.device | None = None,
     ) -> None:
         assert recipe.embedding is not None
-        super().__init__(recipe, lambda: build_generator(recipe, schema), seed)
-        self._means = means
-        self._teacher = teacher
-        self._embedding = Embedding(recipe.embedding, image_shape(encoded_shape(schema), recipe.name))
+        super().__init__(recipe, lambda: build_generator(recipe, schema), seed, device)
+        self._means = means.to(device=device)
+        self._teacher = None if teacher is None else teacher.to(device=device)
+        shape = image_shape(encoded_shape(schema), recipe.name)
+        self._embedding = Embedding(recipe.embedding, shape).to(device=device)
 
     def _loss(self) -> Tensor:
         """Equally many images of every class, in two halves, against the published means."""
         classes = len(self._means)
         per_class = max(_LEAST_PER_CLASS, self._recipe.batch // classes)
-        labels = torch.arange(classes).repeat(per_class)
-        made = self.generator(draw_latent(self._recipe.latent, len(labels), self._source), labels)
+        labels = torch.arange(classes, device=self._device).repeat(per_class)
+        latent = draw_latent(self._recipe.latent, len(labels), self._source).to(device=self._device)
+        made = self.generator(latent, labels)
         images = brightness(made)
         moduli = self._embedding.wavelets(images)
         features = self._embedding.of_parts(images, moduli).reshape(per_class, classes, -1)
@@ -96,12 +105,12 @@ class Apprentice(FreeTraining[Generator]):
         return loss
 
     def released_weights(self) -> dict[str, Tensor]:
-        """The weights of the module that is released: the averaged generator and the teacher."""
-        generator = self._average.weights()
-        if self._teacher is None:
-            return generator
-        taught = {f"teacher.{name}": value.clone() for name, value in self._teacher.state_dict().items()}
-        return {**{f"generator.{name}": value for name, value in generator.items()}, **taught}
+        """The weights of the module that is released, on the CPU: the averaged generator and the teacher."""
+        weights = self._average.weights()
+        if self._teacher is not None:
+            taught = {f"teacher.{name}": value.clone() for name, value in self._teacher.state_dict().items()}
+            weights = {**{f"generator.{name}": value for name, value in weights.items()}, **taught}
+        return {name: value.cpu() for name, value in weights.items()}
 
     def _published(self) -> dict[str, Mapping[str, Tensor]]:
         return {
@@ -111,7 +120,12 @@ class Apprentice(FreeTraining[Generator]):
 
     @classmethod
     def restored(
-        cls, recipe: Recipe, schema: Schema, state: Mapping[str, Tensor], seed: int | None
+        cls,
+        recipe: Recipe,
+        schema: Schema,
+        state: Mapping[str, Tensor],
+        seed: int | None,
+        device: torch.device | None = None,
     ) -> Apprentice:
         """Go on from a state that `state` gave; nothing is published again."""
         part = parts_of(state)
@@ -119,6 +133,6 @@ class Apprentice(FreeTraining[Generator]):
         teacher = whole.teacher if isinstance(whole, Performer) else None
         if teacher is not None:
             teacher.load_state_dict(part["teacher"])
-        run = cls(recipe, schema, part["published"]["means"], teacher, seed)
+        run = cls(recipe, schema, part["published"]["means"], teacher, seed, device)
         run._take_over(part)
         return run

@@ -1,8 +1,9 @@
 """How the values of each column fall into cells: a public function of the schema that learns nothing from rows.
 
-A category, a level or a small whole number has a cell of its own. Numbers with many values get up to 4,096 equally
-wide cells between the public bounds, in a tree: sixteen cells, each of sixteen, each of sixteen. What is missing has
-a cell of its own where the schema allows it.
+A category, a level or a small whole number has a cell of its own. Numbers with many values get up to 4,096 cells in a
+tree: sixteen cells, each of sixteen, each of sixteen. The first cell is the lower bound itself, the last one the upper
+bound, because real columns pile up there (amounts of zero, ages that are cut off); those between are equally wide. What
+is missing has a cell of its own where the schema allows it.
 """
 
 from __future__ import annotations
@@ -88,12 +89,14 @@ class Axis:
         if self.spaced:
             cells = np.rint(share * (self.size - 1)).astype(np.int64)
         else:
-            cells = np.minimum((share * self.size).astype(np.int64), self.size - 1)
+            inner = 1 + np.minimum((share * (self.size - 2)).astype(np.int64), self.size - 3)
+            cells = np.where(share <= 0, 0, np.where(share >= 1, self.size - 1, inner))
         return np.where(x[:, self.start + 1] > 0.5, self.size, cells) if self.missing else cells
 
     def encoded(self, positions: NDArray[np.float64]) -> NDArray[np.float64]:
         """Positions on the line of cells, from 0 to `size`, as encoded numbers."""
-        share = (positions - 0.5) / max(1, self.size - 1) if self.spaced else positions / self.size
+        first, cells = (0.5, max(1, self.size - 1)) if self.spaced else (1.0, self.size - 2)
+        share = (positions - first) / cells
         return 2 * np.clip(share, 0, 1) - 1
 
 

@@ -34,15 +34,23 @@ class FreeTraining(ABC, Generic[Network]):
         recipe: optimiser, number of steps and averaging.
         build: makes the generator, from torch's global source of random numbers.
         seed: for weights and latents; None draws one. Nothing private hangs on it.
+        device: where the generator is.
     """
 
-    def __init__(self, recipe: Recipe, build: Callable[[], Network], seed: int | None) -> None:
+    def __init__(
+        self,
+        recipe: Recipe,
+        build: Callable[[], Network],
+        seed: int | None,
+        device: torch.device | None = None,
+    ) -> None:
         assert recipe.steps is not None
         seed = secrets.randbits(63) if seed is None else seed
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            self.generator = build()
+            self.generator = build().to(device=device)
         self._recipe = recipe
+        self._device = device
         self._source = torch.Generator().manual_seed(seed)
         rule = replace(recipe.generator_optimiser, decay_steps=recipe.steps)
         self._stepper = Stepper(self.generator, rule)

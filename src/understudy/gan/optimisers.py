@@ -45,11 +45,11 @@ class Stepper:
         return tensors
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
-        """Take over a memory that `state` gave."""
+        """Take over a memory that `state` gave; torch keeps the count of steps on the CPU, whatever the device."""
         self.taken = int(tensors["taken"])
         for name, parameter in self._parameters.items():
             memory = {
-                key.removeprefix(f"{name}/"): value.clone()
+                key.removeprefix(f"{name}/"): value.to(parameter.device if value.ndim else "cpu", copy=True)
                 for key, value in tensors.items()
                 if key.startswith(f"{name}/")
             }

@@ -30,7 +30,12 @@ LEAST_STEPS = 50
 _TRIAL = 4
 
 
-def paced(plan: Plan, minutes: float, clock: Callable[[], float] = time.monotonic) -> Plan:
+def paced(
+    plan: Plan,
+    minutes: float,
+    device: torch.device | None = None,
+    clock: Callable[[], float] = time.monotonic,
+) -> Plan:
     """The same plan with as many generator steps as take about this long, at the present number of threads.
 
     The time that publishing takes before the first step is not part of it.
@@ -38,6 +43,7 @@ def paced(plan: Plan, minutes: float, clock: Callable[[], float] = time.monotoni
     Args:
         plan: of a recipe with an embedding; its charges stay as they are.
         minutes: for all generator steps together.
+        device: where the generator will learn.
         clock: seconds, for tests.
 
     Raises:
@@ -49,7 +55,7 @@ def paced(plan: Plan, minutes: float, clock: Callable[[], float] = time.monotoni
             f"a time budget needs a recipe whose generator learns from a mean embedding; the steps of {recipe.name!r} "
             "are part of its plan and are set with --steps."
         )
-    seconds = _seconds_per_step(plan, clock)
+    seconds = _seconds_per_step(plan, device, clock)
     steps = int(60 * minutes / seconds)
     if steps < LEAST_STEPS:
         raise PlanError(
@@ -59,7 +65,7 @@ def paced(plan: Plan, minutes: float, clock: Callable[[], float] = time.monotoni
     return replace(plan, recipe=replace(recipe, steps=steps))
 
 
-def _seconds_per_step(plan: Plan, clock: Callable[[], float]) -> float:
+def _seconds_per_step(plan: Plan, device: torch.device | None, clock: Callable[[], float]) -> float:
     """The time of one step of a generator that is thrown away, trained towards zeros."""
     assert plan.schema is not None
     assert plan.recipe.embedding is not None
@@ -69,9 +75,15 @@ def _seconds_per_step(plan: Plan, clock: Callable[[], float]) -> float:
     performer = build_performer(recipe, plan.schema)
     teacher = performer.teacher if isinstance(performer, Performer) else None
     means = torch.zeros(len(plan.schema.label_classes or ()), width)
-    trial = Apprentice(recipe, plan.schema, means, teacher, 0)
-    trial.advance()  # the first step is slower than the others
+    trial = Apprentice(recipe, plan.schema, means, teacher, 0, device)
+    _advance(trial, 1)  # the first step is slower than the others
     start = clock()
-    for _ in range(_TRIAL):
-        trial.advance()
+    _advance(trial, _TRIAL)
     return (clock() - start) / _TRIAL
+
+
+def _advance(trial: Apprentice, steps: int) -> None:
+    """Take steps and wait until they are done: reading a weight waits for whatever the device has queued."""
+    for _ in range(steps):
+        trial.advance()
+    next(trial.generator.parameters()).flatten()[0].item()

@@ -34,7 +34,7 @@ _CONSTANT = 0.3
 _SPREAD = 0.05
 """Added to the spread of the moduli of one image, so that an empty image does not become pure contrast."""
 _MARGIN = 1 + 1e-4
-"""Norms are kept this much below their bounds, which is more than float32 arithmetic can err."""
+"""Norms are kept this much below their bounds, which is more than the rounding of one record to float32 can err."""
 
 
 def standardised(moduli: tuple[Tensor, ...]) -> Tensor:
@@ -181,19 +181,24 @@ class Taught:
 def clipped_gradient_sum(taught: Taught, head: Tensor, bound: float) -> Tensor:
     """PRIVATE: the sum over records of clipped gradients of the cross-entropy, in float64; sensitivity `bound`.
 
+    All of it is computed in float64. A sum of thousands of records in float32 is rounded by more than the margin
+    of one record, and one record more can change how all others are rounded.
+
     Args:
         taught: the records.
         head: the classifier.
         bound: C.
     """
-    total = torch.zeros(head.shape, dtype=torch.float64)
+    total, wide = torch.zeros(head.shape, dtype=torch.float64), head.double()
+    space = torch.empty(min(_CHUNK, len(taught.labels)), len(head), dtype=torch.float64)
     for start in range(0, len(taught.labels), _CHUNK):
         chunk = slice(start, start + _CHUNK)
-        features = taught.features[chunk]
-        error = (features @ head).softmax(dim=1)
-        error -= functional.one_hot(taught.labels[chunk], head.shape[1])
-        norms = taught.norms[chunk] * error.double().norm(dim=1)
-        shrink = (bound / (_MARGIN * norms.clamp(min=bound))).to(error.dtype)
+        labels = taught.labels[chunk]
+        features = space[: len(labels)].copy_(taught.features[chunk])
+        error = (features @ wide).softmax(dim=1)
+        error -= functional.one_hot(labels, head.shape[1])
+        norms = taught.norms[chunk] * error.norm(dim=1)
+        shrink = bound / (_MARGIN * norms.clamp(min=bound))
         error = torch.where(norms.isfinite().unsqueeze(1), error * shrink.unsqueeze(1), 0.0)
-        total += features.T @ error
+        total.addmm_(features.T, error)
     return total

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from understudy.engine.losses import generator_loss
-from understudy.engine.postprocess import MovingAverage, clamp_weights, fakes_gradient
+from understudy.engine.postprocess import MovingAverage, clamp_weights, fakes_gradient, spectral_normalise
 from understudy.engine.sampling import Rows
 from understudy.gan.critics import build_critic
 from understudy.gan.generators import build_generator, draw_latent
@@ -50,19 +50,27 @@ class Trainer:
         schema: what a record looks like.
         label_weights: class frequencies of fakes, public or noisy; None without labels.
         seed: for weights, latents and fake labels; None draws one. Nothing private hangs on it.
+        device: where both networks are, None for the CPU. Latents are drawn on the CPU, so that a seed means the same
+            everywhere.
 
     `generator_loss` is that of the generator's last step. It looks at fakes only, so it is as public as the critic.
     """
 
     def __init__(
-        self, recipe: Recipe, schema: Schema, label_weights: tuple[float, ...] | None, seed: int | None
+        self,
+        recipe: Recipe,
+        schema: Schema,
+        label_weights: tuple[float, ...] | None,
+        seed: int | None,
+        device: torch.device | None = None,
     ) -> None:
         seed = secrets.randbits(63) if seed is None else seed
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            self.generator = build_generator(recipe, schema)
-            self.critic = build_critic(recipe, schema)
+            self.generator = build_generator(recipe, schema).to(device=device)
+            self.critic = build_critic(recipe, schema).to(device=device)
         self._recipe = recipe
+        self._device = device
         self._source = torch.Generator().manual_seed(seed)
         self._weights = None if label_weights is None else torch.tensor(label_weights, dtype=torch.float64)
         self._critic_stepper = Stepper(self.critic, recipe.critic_optimiser)
@@ -72,8 +80,22 @@ class Trainer:
         self.steps = 0
         self.generator_loss = math.nan
 
-    def advance(self, gradients: GradientSource, rows: Rows, public: Rows | None = None) -> None:
-        """One critic step on the rows and, when its turn has come, one generator step."""
+    def advance(
+        self,
+        gradients: GradientSource,
+        rows: Rows,
+        public: Rows | None = None,
+        *,
+        turns: Turns | None = None,
+    ) -> None:
+        """One critic step on the rows and, when its turn has come, one generator step.
+
+        Args:
+            gradients: what turns records into the critic's gradient.
+            rows: the records.
+            public: declared public records, for rules that look at them.
+            turns: who counts the critic's steps; the recipe's own turns if not given.
+        """
         with torch.no_grad():
             fakes = Rows(*self._fakes())
         if self._recipe.split_updates:
@@ -84,21 +106,24 @@ class Trainer:
         else:
             self._move_critic(gradients.step(self.critic, rows, fakes, public))
         self.steps += 1
-        if self._turns.due():
+        if (turns or self._turns).due():
             self._move_generator()
 
     def _move_critic(self, gradient: Mapping[str, Tensor]) -> None:
         self._critic_stepper.step(gradient)
         if self._recipe.clamp is not None:
             clamp_weights(self.critic, self._recipe.clamp)
+        if self._recipe.spectral_bound is not None:
+            spectral_normalise(self.critic, self._recipe.spectral_bound)
 
     def _fakes(self) -> tuple[Tensor, Tensor | None]:
         """As many fakes as a batch is expected to hold; their number and labels are public."""
         count = self._recipe.batch
         labels = None
         if self._weights is not None:
-            labels = torch.multinomial(self._weights, count, replacement=True, generator=self._source)
-        latent = draw_latent(self._recipe.latent, count, self._source)
+            drawn = torch.multinomial(self._weights, count, replacement=True, generator=self._source)
+            labels = drawn.to(device=self._device)
+        latent = draw_latent(self._recipe.latent, count, self._source).to(device=self._device)
         made: Tensor = self.generator(latent, labels)
         return made, labels
 
@@ -113,8 +138,8 @@ class Trainer:
         self._average.update(self.generator, self._generator_stepper.taken)
 
     def released_weights(self) -> dict[str, Tensor]:
-        """The generator's weights (their moving average, where the recipe asks for one)."""
-        return self._average.weights()
+        """The generator's weights (their moving average, where the recipe asks for one), on the CPU."""
+        return {name: value.cpu() for name, value in self._average.weights().items()}
 
     def state(self) -> dict[str, Tensor]:
         """Everything that a resumed run needs, as named tensors."""

@@ -34,7 +34,17 @@ from understudy.recipes.parts import (
 __all__ = ["Recipe"]
 
 _CRITIC_FIELDS = frozenset(
-    ["objective", "critic", "critic_optimiser", "clipping", "turns", "split_updates", "clamp", "warm_start"]
+    [
+        "objective",
+        "critic",
+        "critic_optimiser",
+        "clipping",
+        "turns",
+        "split_updates",
+        "clamp",
+        "spectral_bound",
+        "warm_start",
+    ]
 )
 """What is about the critic alone."""
 
@@ -71,6 +81,7 @@ class Recipe:
         split_updates: whether a critic step is two updates: a noisy one on records, then a free one on fakes at the
             weights that the first one left. The optimiser's schedule counts updates.
         clamp: bound on every critic weight after each step (Wasserstein without penalty), or None.
+        spectral_bound: bound on the largest singular value of every critic weight after each step, or None.
         averaging: decay of the generator's moving average, or None.
         warm_start: what happens before the first private step.
         embedding: the private statistic of images that replaces the critic, or None.
@@ -100,6 +111,7 @@ class Recipe:
     turns: FixedCriticSteps | RisingCriticSteps = field(default_factory=FixedCriticSteps)
     split_updates: bool = False
     clamp: float | None = None
+    spectral_bound: float | None = None
     averaging: float | None = None
     warm_start: WarmStart = field(default_factory=NoWarmStart)
     embedding: MeanEmbedding | None = None
@@ -133,8 +145,9 @@ class Recipe:
             raise RecipeError(f"recipe {self.name!r}: steps must be at least 1, got {self.steps}.")
         if self.averaging is not None and not 0 <= self.averaging < 1:
             raise RecipeError(f"recipe {self.name!r}: averaging is a decay in [0, 1), got {self.averaging}.")
-        if self.clamp is not None and not self.clamp > 0:
-            raise RecipeError(f"recipe {self.name!r}: clamp must be positive, got {self.clamp}.")
+        for word, bound in (("clamp", self.clamp), ("spectral_bound", self.spectral_bound)):
+            if bound is not None and not bound > 0:
+                raise RecipeError(f"recipe {self.name!r}: {word} must be positive, got {bound}.")
         if self.split_updates and (
             isinstance(self.objective, WassersteinPenalty) or isinstance(self.clipping, JointClip)
         ):

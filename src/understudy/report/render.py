@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Format", "make_report"]
 
+SHOWN_CODES = 24
+"""How many codes of a synthetic person are listed before "and … more"."""
+
 
 class Format(enum.Enum):
     """How a report is written."""
@@ -107,9 +110,14 @@ def _example_rows(content: Content) -> tuple[tuple[str, ...], tuple[tuple[str, .
     if isinstance(content.schema, CodeSchema):
         codes = [name for name in content.schema.codes if name in frame.columns]
         listed = [[code for code in codes if row[code] > 0] for _, row in frame.iterrows()]
-        return ("codes of one synthetic person",), tuple((", ".join(row) or "(none)",) for row in listed)
+        return ("codes of one synthetic person",), tuple((_code_list(row),) for row in listed)
     rows = tuple(tuple(_cell(value) for value in row) for row in frame.itertuples(index=False))
     return tuple(str(name) for name in frame.columns), rows
+
+
+def _code_list(codes: list[str]) -> str:
+    more = len(codes) - SHOWN_CODES
+    return ", ".join(codes[:SHOWN_CODES]) + (f" … and {more} more" if more > 0 else "") or "(none)"
 
 
 def _cell(value: object) -> str:
