@@ -57,7 +57,9 @@ def attack(
     canaries=300,
     how=QUICK,
 ):
-    """Audit the production step on a small critic."""
+    """Audit the production step on a small critic; in microbatches only opposed rounds see a record move it."""
+    if isinstance(clipping, MicrobatchClip):
+        how = replace(how, opposed_rounds=400)
     source = noise or SeededNoise(seed)
     subject = CriticSubject(
         type(clipping).__name__,
@@ -83,11 +85,13 @@ def test_correct_step_passes_and_the_bound_is_near_the_claim():
     assert 6.5 < result.lower_bound < result.claimed_epsilon
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda r: r.kind)
+@pytest.mark.parametrize(
+    "rule", [rule for rule in RULES if not isinstance(rule, MicrobatchClip)], ids=lambda r: r.kind
+)
 def test_correct_step_passes_under_every_rule_once(rule):
-    """One small audit of each clipping rule passes."""
+    """One small audit of each clipping rule passes (microbatches: those of a recipe, in test_configuration)."""
     seed = RULES.index(rule)
-    verdict = attack(rule, OBJECTIVES[seed % 3], seed=seed, canaries=150, how=TINY).verdict
+    verdict = attack(rule, OBJECTIVES[seed % 3], seed=seed, canaries=60, how=TINY).verdict
     assert verdict.outcome is Outcome.PASS, verdict
 
 
@@ -159,7 +163,9 @@ def test_reused_key_is_caught():
 def test_groups_without_the_root_are_caught(rule, monkeypatch):
     """Groups at C each, counted as one C, are seen also when one group is the biases."""
     monkeypatch.setattr(type(rule), "sensitivity", lambda self, adjacency: 1.0)
-    assert {"multiplier"} <= failing(attack(rule, WassersteinPenalty(), how=replace(QUICK, rounds=120)))
+    assert {"multiplier"} <= failing(
+        attack(rule, WassersteinPenalty(), how=replace(QUICK, rounds=120), canaries=120)
+    )
 
 
 def test_clipped_average_is_caught(monkeypatch):
@@ -173,7 +179,7 @@ def test_clipped_average_is_caught(monkeypatch):
         return ClippedSum(scaled, 1.0, 0.0)
 
     monkeypatch.setattr(engine_mechanism, "clipped_sum", average)
-    assert "opposed" in failing(attack(how=replace(TINY, opposed_rounds=300), canaries=100))
+    assert "opposed" in failing(attack(how=replace(TINY, opposed_rounds=400), canaries=40))
 
 
 def test_divisor_of_the_realised_batch_is_caught(monkeypatch):

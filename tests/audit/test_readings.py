@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import optimize, stats
 
 from understudy.audit import readings
 from understudy.audit.claims import Claim, epsilon_of
@@ -41,6 +42,21 @@ def test_lower_bound_is_valid_at_its_confidence():
     assert wrong <= 45  # 30 expected at most; 45 is 2.9 standard deviations above
 
 
+@pytest.mark.parametrize("freedom", [30, 130, 500, 20_000])
+def test_interval_of_a_separation_never_errs_towards_an_alarm(freedom):
+    """By the exact noncentral t, the lower end is above the truth with at most α / 2, and about that if df is large."""
+    for truth in (0.5, 3.0, 10.0, 60.0):
+        for alpha in (1e-3, 1e-5, 1e-7):
+
+            def too_high(value, truth=truth, alpha=alpha):
+                return readings.separation(value, 1.0, freedom, alpha).low - truth
+
+            edge = optimize.brentq(too_high, truth, 100 * truth + 1000)
+            alarm = stats.nct.sf(edge, freedom, truth) / (alpha / 2)
+            assert alarm < 1.001
+            assert alarm > 0.9 or freedom < 20_000
+
+
 def test_shared_shift_sharpens_the_bound_and_stays_valid():
     """A record that also moves the biases is seen there, and the combined bound still holds its confidence."""
     rng = np.random.default_rng(2)
@@ -72,6 +88,13 @@ def test_too_few_canaries_are_inconclusive_and_say_how_many_decide():
     assert few.canaries_needed is not None
     more = readings.multiplier(observe(rng, rounds=16, canaries=2 * few.canaries_needed), CLAIM, 1e-5, 0.1)
     assert more.outcome is Outcome.PASS
+
+
+def test_a_record_that_was_never_seen_to_move_anything_is_not_certified():
+    """Without any shift the multiplier passes only if the record was seen elsewhere."""
+    seen = observe(np.random.default_rng(12), shift=-1.0)
+    assert readings.multiplier(seen, CLAIM, 1e-5, 0.1).outcome is Outcome.INCONCLUSIVE
+    assert readings.multiplier(seen, CLAIM, 1e-5, 0.1, seen_elsewhere=True).outcome is Outcome.PASS
 
 
 def test_variance_accepts_the_truth_and_rejects_three_percent():

@@ -149,7 +149,7 @@ def test_release_that_nobody_charged_is_caught(monkeypatch):
         noise.perturb([torch.zeros(3)], 5.0, 1.0)
         return plain(plan, count, noise)
 
-    monkeypatch.setattr("understudy.fitting.row_count", twice)
+    monkeypatch.setattr("understudy.runs.row_count", twice)
     assert "draws" in failing(rehearsed(DENSE)[1])
 
 

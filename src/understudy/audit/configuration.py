@@ -9,11 +9,12 @@ import torch
 
 from understudy.audit.production import ProductionSubject, engine_claim, engine_sampler
 from understudy.audit.rehearsal import observed_charges, rehearsal_readings, rehearse_with_canaries
-from understudy.audit.step import FAMILY, Thoroughness, audit
+from understudy.audit.step import Thoroughness, audit
 from understudy.audit.verdict import Audit, Outcome, Reading, judge
 from understudy.audit.wide import WideCritic
 from understudy.encode import encoded_shape
 from understudy.engine import SecureNoise, SeededNoise
+from understudy.engine.clipping import MicrobatchClip
 from understudy.errors import PlanError
 from understudy.gan.critics import build_critic
 from understudy.planning import TRAINING, without_label
@@ -46,6 +47,7 @@ def audit_plan(
     canaries: int | None = None,
     thoroughness: Thoroughness | None = None,
     seed: int | None = None,
+    told: Callable[[int, int], None] | None = None,
 ) -> Audit:
     """Audit the private step of a plan, and what it publishes beside it, on stand-in records; no private one is read.
 
@@ -57,6 +59,7 @@ def audit_plan(
         canaries: how many canaries are used; by default as many as suit the critic's size.
         thoroughness: how much is observed.
         seed: of noise and coins, for repeatable audits; None takes the noise that training takes.
+        told: called after each release of the step with how many were observed, of how many.
 
     Raises:
         PlanError: the plan is a baseline without privacy.
@@ -70,17 +73,16 @@ def audit_plan(
     sources = _sources(seed)
     schema = _schema_of(plan)
     seen = rehearse_with_canaries(plan, schema, sources, seed=seed or 0)
-    alpha = (1 - how.confidence) / FAMILY
-    published = rehearsal_readings(seen, alpha)
+    published = rehearsal_readings(seen, how.alpha)
     if any(charge.purpose == TRAINING for charge in plan.charges):
         subject = _subject(plan, schema, canaries or places, sources)
         claim = engine_claim(plan.training, plan.recipe.clipping, plan.budget.delta)
-        stepped = audit(subject, claim, how, seed=seed or 0)
+        stepped = audit(subject, claim, how, seed=seed or 0, told=told)
         places, rounds, found = stepped.canaries, stepped.rounds, [*stepped.readings, *published]
     else:
         places, rounds, found = len(seen.draws) - 1, sum(map(len, seen.draws)), published
     if published[0].outcome is Outcome.PASS:
-        found.append(_composition(plan, seen, found, alpha))
+        found.append(_composition(plan, seen, found, how.alpha))
     return Audit(
         subject=plan.recipe.name,
         claimed_epsilon=plan.spent.epsilon,
@@ -113,13 +115,22 @@ def _schema_of(plan: Plan) -> Schema:
 def effort_for(recipe: Recipe) -> tuple[int, Thoroughness]:
     """Canaries and rounds that prove most for the time they take, by the kind of critic.
 
-    Places for canaries are dear in a convolutional critic, so it gets few of them and many rounds.
+    Places for canaries and records are dear in a convolutional critic, so it gets few of both and many rounds. In
+    microbatches canaries drown each other, and only rounds with a single one see it move the release.
     """
     if isinstance(recipe.critic, ConvCritic):
-        return 48, Thoroughness(rounds=480, opposed_rounds=200, training_rounds=60)
-    if sum(recipe.critic.hidden) > _LARGE:
-        return 240, Thoroughness(rounds=80, opposed_rounds=150, training_rounds=60)
-    return 240, Thoroughness(rounds=160, opposed_rounds=300, training_rounds=100)
+        canaries = 48
+        how = Thoroughness(rounds=400, opposed_rounds=200, training_rounds=60, shares=(0.125, 0.375))
+    else:
+        canaries, large = 240, sum(recipe.critic.hidden) > _LARGE
+        how = Thoroughness(
+            rounds=80 if large else 160,
+            opposed_rounds=80 if large else 300,
+            training_rounds=60 if large else 100,
+        )
+    if isinstance(recipe.clipping, MicrobatchClip):
+        how = replace(how, opposed_rounds=600)
+    return canaries, how
 
 
 def _subject(plan: Plan, schema: Schema, canaries: int, sources: Callable[[], Noise]) -> ProductionSubject:

@@ -13,14 +13,21 @@ It does the loss, the clipping and the noise itself, as in training. The script 
 from __future__ import annotations
 
 import importlib.util
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import torch
 
 from understudy.audit.canaries import CriticSubject, wide_mlp
 from understudy.audit.step import Thoroughness, audit
 from understudy.errors import PlanError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torch import Tensor, nn
+
     from understudy.audit.canaries import Step
     from understudy.audit.claims import Claim
     from understudy.audit.verdict import Audit
@@ -44,11 +51,42 @@ def load_step(target: str) -> Step:
     if spec is None or spec.loader is None:
         raise PlanError(f"{path_text!r} cannot be read as a Python script.")
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as problem:
+        raise PlanError(f"{path_text!r} cannot be run: {_named(problem)}.") from problem
     step: Step | None = getattr(module, name, None)
     if not callable(step):
         raise PlanError(f"{path_text!r} has no function {name!r}.")
     return step
+
+
+def _named(problem: Exception) -> str:
+    return f"{type(problem).__name__}: {problem}"
+
+
+def _answering(target: str, step: Step) -> Step:
+    """The step, with an explanation where it fails or returns something that is not a gradient of the critic."""
+
+    def answered(critic: nn.Module, real: Tensor, fake: Tensor) -> dict[str, Tensor]:
+        try:
+            released = step(critic, real, fake)
+        except Exception as problem:
+            raise PlanError(f"{target} failed on {len(real)} records: {_named(problem)}.") from problem
+        shapes = {name: parameter.shape for name, parameter in critic.named_parameters()}
+        try:
+            pairs = released.items() if hasattr(released, "items") else zip(shapes, released, strict=True)
+            found = {name: torch.as_tensor(gradient) for name, gradient in pairs}
+        except (TypeError, ValueError, RuntimeError) as problem:
+            raise PlanError(f"{target} returned no gradient of the critic: {_named(problem)}.") from problem
+        if {name: gradient.shape for name, gradient in found.items()} != shapes:
+            got = ", ".join(f"{name} {tuple(gradient.shape)}" for name, gradient in found.items())
+            raise PlanError(
+                f"{target} must return one tensor for each parameter of the critic, of the same shape; got {got}."
+            )
+        return found
+
+    return answered
 
 
 def audit_foreign(
@@ -60,6 +98,7 @@ def audit_foreign(
     hidden: tuple[int, ...] = (16,),
     thoroughness: Thoroughness | None = None,
     seed: int = 0,
+    told: Callable[[int, int], None] | None = None,
 ) -> Audit:
     """Audit the step that `script.py:function` names; its sampler is not seen.
 
@@ -71,13 +110,21 @@ def audit_foreign(
         hidden: the hidden layers of the critic that it is handed.
         thoroughness: how much is observed.
         seed: of the auditor's coins and of the critic.
+        told: called after each release with how many were observed, of how many.
+
+    Raises:
+        PlanError: the script cannot be run, or does not return a gradient.
     """
+    if not 0 < sensitivity < math.inf:
+        raise PlanError(
+            f"the sensitivity must be positive: C for a sum, C / B for a mean; got {sensitivity}."
+        )
     subject = CriticSubject(
         target,
-        load_step(target),
+        _answering(target, load_step(target)),
         wide_mlp(8, hidden, canaries, seed=seed),
         canaries,
         sensitivity=sensitivity,
         seed=seed,
     )
-    return audit(subject, claim, thoroughness or Thoroughness(rounds=240), seed=seed)
+    return audit(subject, claim, thoroughness or Thoroughness(rounds=240), seed=seed, told=told)

@@ -28,7 +28,7 @@ from understudy.engine.objectives import Minimax
 from understudy.privacy.mechanisms import SubsampledGaussian
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
     from torch import Tensor, nn
@@ -269,9 +269,10 @@ PIECES: tuple[Piece, ...] = (
 
 def museum(
     pieces: Sequence[Piece] = PIECES, thoroughness: Thoroughness = _VISIT, *, seed: int = 0
-) -> list[Exhibit]:
-    """Audit the pieces and return the museum's table, one line per piece."""
-    return [exhibit(piece, inspect(piece, thoroughness, seed=seed)) for piece in pieces]
+) -> Iterator[Exhibit]:
+    """Audit the pieces, and hand out the lines of the museum's table as they are found."""
+    for piece in pieces:
+        yield exhibit(piece, inspect(piece, thoroughness, seed=seed))
 
 
 def inspect(piece: Piece, thoroughness: Thoroughness = _VISIT, *, seed: int = 0) -> Audit:

@@ -119,7 +119,7 @@ class ProductionSubject:
         *,
         divisor: float,
         sampler: Callable[[int], NDArray[np.int64]] | None = None,
-        fakes: int = 8,
+        fakes: int = 2,
         make: Callable[..., _Watched] = _Watched,
     ) -> None:
         self.name, self.canaries, self.sampler = name, wide.canaries, sampler

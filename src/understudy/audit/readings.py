@@ -47,6 +47,7 @@ __all__ = [
     "opposed",
     "project",
     "reuse",
+    "separation",
     "variance",
 ]
 
@@ -142,15 +143,31 @@ class _Separation:
     high: float
 
 
+def separation(value: float, error: float, freedom: int, alpha: float) -> _Separation:
+    """Interval of a shift divided by a standard deviation that was estimated from the same noise.
+
+    The quotient follows a noncentral t distribution; this is its normal approximation (Abramowitz and Stegun
+    26.7.10). Its lower end, which can fail a step, errs with less than α / 2 at any number of observations.
+
+    Args:
+        value: the estimated quotient.
+        error: the standard error of the shift, in standard deviations.
+        freedom: degrees of freedom of the standard deviation.
+        alpha: the probability that either end errs.
+    """
+    centre = value * (1 - 1 / (4 * freedom))
+    reach = float(stats.norm.ppf(1 - alpha / 2)) * math.hypot(error, value / math.sqrt(2 * freedom))
+    return _Separation(value, max(0.0, centre - reach), max(0.0, centre + reach))
+
+
 def _own_separation(projections: Projections, alpha: float) -> tuple[_Separation, float, float]:
     """How far a canary moves its own coordinates, in standard deviations; also the shift and the deviation."""
     inside, outside = projections.values[projections.included], projections.values[~projections.included]
     error = math.sqrt(inside.var(ddof=1) / inside.size + outside.var(ddof=1) / outside.size)
-    reach = float(stats.t.ppf(1 - alpha / 4, min(inside.size, outside.size) - 1)) * error
     shift = float(inside.mean() - outside.mean())
-    deviation, low, high = _deviation(projections, alpha / 2)
-    ends = max(0.0, shift - reach) / high, max(0.0, shift + reach) / low
-    return _Separation(shift / deviation, *ends), shift, deviation
+    deviation = _deviation(projections, alpha)[0]
+    own = separation(max(0.0, shift) / deviation, error / deviation, projections.values.size - 2, alpha)
+    return own, shift, deviation
 
 
 def _shared_separation(projections: Projections, alpha: float) -> _Separation:
@@ -171,14 +188,8 @@ def _shared_separation(projections: Projections, alpha: float) -> _Separation:
     coefficients = np.linalg.lstsq(design, projected, rcond=None)[0]
     freedom = rounds - design.shape[1]
     noise = math.sqrt(float(np.square(projected - design @ coefficients).sum()) / freedom)
-    error = noise * math.sqrt(float(np.linalg.inv(design.T @ design)[1, 1]))
-    reach = float(stats.t.ppf(1 - alpha / 4, freedom)) * error
-    slack = [math.sqrt(freedom / float(stats.chi2.ppf(p, freedom))) for p in (alpha / 4, 1 - alpha / 4)]
-    shift = float(coefficients[1])
-    low, high = (
-        max(0.0, shift + sign * reach) / (noise * by) for sign, by in zip((-1, 1), slack, strict=True)
-    )
-    return _Separation(max(0.0, shift) / noise, low, high)
+    error = math.sqrt(float(np.linalg.inv(design.T @ design)[1, 1]))
+    return separation(max(0.0, float(coefficients[1])) / max(noise, 1e-300), error, freedom, alpha)
 
 
 def _deviation(projections: Projections, alpha: float) -> tuple[float, float, float]:
@@ -229,7 +240,7 @@ def multiplier(
     needed = None
     if seen.high < sigma:
         outcome = Outcome.FAIL
-    elif (seen.high < _HUGE or seen_elsewhere) and seen.low >= (1 - resolution) * sigma:
+    elif (seen.high < _HUGE / 2 or seen_elsewhere) and seen.low >= (1 - resolution) * sigma:
         outcome = Outcome.PASS
     else:
         outcome = Outcome.INCONCLUSIVE

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from understudy.audit.claims import Claim
     from understudy.audit.readings import Floats
 
-__all__ = ["FAMILY", "Subject", "Thoroughness", "audit"]
+__all__ = ["Subject", "Thoroughness", "audit"]
 
 LOUD = 1e8
 """The code of a canary: its gradient is about this many times that of an ordinary record."""
@@ -36,8 +36,13 @@ LOUD = 1e8
 CROWD = 1e6
 """The code of the crowd that an opposing record must turn around: loud, but far below a canary."""
 
-FAMILY = 13
-"""Nine gradient readings, two formal ones, the sampler's and the rehearsal's, which share one part each."""
+_CROWD_SIZE = 3
+
+_MULTIPLIER_PART = 0.5
+"""The part of the audit's probability of a false alarm that goes to the multiplier, whose bound it sharpens."""
+
+_OTHERS = 12
+"""Eight more gradient readings, two formal ones, the sampler's and the rehearsal's, which share one part each."""
 
 
 class Subject(Protocol):
@@ -78,7 +83,8 @@ class Thoroughness:
     """How much is observed, and how sure the verdict is.
 
     Args:
-        rounds: releases with half of the canaries in; made in pairs with equal batches.
+        rounds: releases with some of the canaries in; made in pairs with equal batches.
+        shares: of the canaries that are in, on average, in small and in large batches.
         opposed_rounds: releases in which one record stands against a crowd.
         training_rounds: releases at the claimed sampling rate, for the formal bounds (at most the claimed steps).
         empty_rounds: releases of an empty batch.
@@ -96,16 +102,34 @@ class Thoroughness:
     confidence: float = 0.9999
     formal_confidence: float = 0.99
     resolution: float = 0.15
+    shares: tuple[float, float] = (0.25, 0.75)
 
     def __post_init__(self) -> None:
         if self.rounds < 8 or self.rounds % 4:
             raise PlanError(f"rounds must be a multiple of 4 and at least 8, got {self.rounds}.")
         if not 0.5 < self.confidence < 1:
             raise PlanError(f"the confidence must lie between 0.5 and 1, got {self.confidence}.")
+        if not 0 < self.shares[0] < self.shares[1] < 1:
+            raise PlanError(f"shares must rise and lie between 0 and 1, got {self.shares}.")
+
+    @property
+    def multiplier_alpha(self) -> float:
+        """The multiplier's part of the probability of a false alarm."""
+        return _MULTIPLIER_PART * (1 - self.confidence)
+
+    @property
+    def alpha(self) -> float:
+        """The part of every other reading."""
+        return (1 - _MULTIPLIER_PART) * (1 - self.confidence) / _OTHERS
 
 
 def audit(
-    subject: Subject, claim: Claim, thoroughness: Thoroughness | None = None, *, seed: int = 0
+    subject: Subject,
+    claim: Claim,
+    thoroughness: Thoroughness | None = None,
+    *,
+    seed: int = 0,
+    told: Callable[[int, int], None] | None = None,
 ) -> Audit:
     """Observe a step, read it, and compare with its claim.
 
@@ -114,21 +138,23 @@ def audit(
         claim: what it says it is.
         thoroughness: how much is observed.
         seed: of the auditor's own coins (never of the subject's noise).
+        told: called after each release with how many were observed, of how many.
     """
     how = thoroughness or Thoroughness()
     rng = np.random.default_rng(seed)
+    trained = min(how.training_rounds, claim.mechanism.steps)
+    rounds = how.rounds + how.opposed_rounds + how.empty_rounds + trained
     try:
-        found = _observe(_Checked(subject), claim, how, rng)
+        found = _observe(_Checked(subject, told, rounds), claim, how, rng)
     except _NotFiniteError as problem:
         found = [Reading("finite", Outcome.FAIL, 0.0, 0.0, 0.0, 1.0, str(problem))]
-    trained = min(how.training_rounds, claim.mechanism.steps)
     return Audit(
         subject=subject.name,
         claimed_epsilon=claim.epsilon,
         delta=claim.delta,
         confidence=how.confidence,
         canaries=subject.canaries,
-        rounds=how.rounds + how.opposed_rounds + how.empty_rounds + trained,
+        rounds=rounds,
         readings=tuple(found),
         verdict=judge(found),
     )
@@ -136,11 +162,13 @@ def audit(
 
 def _observe(subject: Subject, claim: Claim, how: Thoroughness, rng: np.random.Generator) -> list[Reading]:
     """Every reading; the audit's probability of a false alarm is shared among them."""
-    alpha = (1 - how.confidence) / FAMILY
-    mixed, spreads, direction = _mixed(subject, how.rounds, rng)
+    alpha = how.alpha
+    mixed, spreads, direction = _mixed(subject, how, rng)
     opposed = _opposed(subject, claim, how.opposed_rounds, alpha, rng)
     found: list[Reading] = [
-        readings.multiplier(mixed, claim, alpha, how.resolution, seen_elsewhere=opposed.low > 0),
+        readings.multiplier(
+            mixed, claim, how.multiplier_alpha, how.resolution, seen_elsewhere=opposed.low > 0
+        ),
         readings.variance(mixed, claim, alpha),
         readings.every_tensor(spreads, claim, alpha),
         readings.normality(mixed, alpha),
@@ -166,15 +194,19 @@ class _NotFiniteError(Exception):
 
 
 class _Checked:
-    """A subject whose releases are checked to be finite: comparisons with NaN would pass every reading."""
+    """A subject whose releases are counted, and checked to be finite: NaN would pass every comparison."""
 
-    def __init__(self, subject: Subject) -> None:
+    def __init__(self, subject: Subject, told: Callable[[int, int], None] | None, rounds: int) -> None:
+        self._told, self._rounds, self._done = told, rounds, 0
         self.name, self.canaries, self.sampler = subject.name, subject.canaries, subject.sampler
         self.blocks, self.shared = subject.blocks, subject.shared
         self._release = subject.release
 
     def release(self, codes: Floats) -> Mapping[str, Floats]:
         released = self._release(codes)
+        self._done += 1
+        if self._told is not None:
+            self._told(self._done, self._rounds)
         for tensor, values in released.items():
             if not np.isfinite(values).all():
                 raise _NotFiniteError(
@@ -185,9 +217,9 @@ class _Checked:
 
 
 def _mixed(
-    subject: Subject, rounds: int, rng: np.random.Generator
+    subject: Subject, how: Thoroughness, rng: np.random.Generator
 ) -> tuple[readings.Projections, dict[str, Spread], Floats]:
-    """Rounds with about half of the canaries in, in small and large batches, each batch released twice.
+    """Rounds with some of the canaries in, in small and large batches, each batch released twice.
 
     Returns the projections, the noise of every tensor (from the difference of twin releases), and the attack
     direction learned from all rounds, for later rounds to use.
@@ -195,9 +227,9 @@ def _mixed(
     canaries = subject.canaries
     blocks, shared, included, sizes = [], [], [], []
     noise = _Spreads()
-    for pair in range(rounds // 2):
-        coins = rng.random(canaries) < (0.25, 0.75)[pair // 2 % 2]
-        ordinary = 0 if pair % 2 else canaries // 4
+    for pair in range(how.rounds // 2):
+        coins = rng.random(canaries) < how.shares[pair // 2 % 2]
+        ordinary = 0 if pair % 2 else max(2, int(how.shares[0] * canaries) // 3)
         codes = np.concatenate([LOUD * np.eye(canaries)[coins], np.zeros((ordinary, canaries))])
         twins = subject.release(codes), subject.release(codes)
         noise.add(*twins)
@@ -232,7 +264,7 @@ def _opposed(subject: Subject, claim: Claim, rounds: int, alpha: float, rng: np.
 
     The direction for one half of the rounds is learned from the other half.
     """
-    crowd = np.zeros((7, subject.canaries))
+    crowd = np.zeros((_CROWD_SIZE, subject.canaries))
     crowd[:, 0] = -CROWD
     opponent = np.zeros((1, subject.canaries))
     opponent[0, 0] = LOUD

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,10 +11,15 @@ from rich.table import Table
 from typer.core import TyperGroup
 
 from understudy.cli.console import err, out, print_json, progress_bar
+from understudy.cli.options import RecipeName
+from understudy.cli.running import chosen_recipe, saved_plan
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from understudy.audit import Audit
     from understudy.audit.leakage import Leakage
+    from understudy.audit.museum import Exhibit
     from understudy.planning import Plan
 
 __all__ = ["app"]
@@ -37,22 +43,24 @@ app = typer.Typer(
     ),
 )
 
+_USUAL: dict[str, Any] = {"epsilon": 8.0, "delta": 1e-5, "rows": 60_000}
+
 AsJson = Annotated[bool, typer.Option("--json", help="Machine-readable output.")]
-Steps = Annotated[
-    int, typer.Option(min=8, help="Releases with about half of the canaries in; a multiple of 4.")
-]
+Steps = Annotated[int, typer.Option(min=8, help="Releases with some of the canaries in; a multiple of 4.")]
 
 
 @app.command("run")
 def run_command(
     plan_file: Annotated[
-        Path | None,
-        typer.Option("--plan", exists=True, dir_okay=False, help="A plan written by `understudy plan`."),
+        Path | None, typer.Option("--plan", help="A plan written by `understudy plan --save`.")
     ] = None,
-    recipe: Annotated[str, typer.Option(help="Without a plan: the recipe.")] = "dp-cgan",
-    epsilon: Annotated[float, typer.Option(help="Without a plan: ε.")] = 8.0,
-    delta: Annotated[float, typer.Option(help="Without a plan: δ.")] = 1e-5,
-    rows: Annotated[int, typer.Option(min=1, help="Without a plan: the number of rows.")] = 60_000,
+    recipe: RecipeName = None,
+    epsilon: Annotated[float | None, typer.Option(help="Without a plan: ε.  [default: 8]")] = None,
+    delta: Annotated[float | None, typer.Option(help="Without a plan: δ.  [default: 1e-5]")] = None,
+    rows: Annotated[
+        int | None, typer.Option(min=1, help="Without a plan: the number of rows.  [default: 60000]")
+    ] = None,
+    schema: Annotated[Path | None, typer.Option(help="Without a plan: what a record looks like.")] = None,
     release: Annotated[
         Path | None,
         typer.Option(
@@ -63,7 +71,7 @@ def run_command(
         int | None, typer.Option(min=16, help="How many canaries are used; by default what suits the critic.")
     ] = None,
     steps: Annotated[
-        int | None, typer.Option(min=8, help="Releases with about half of the canaries in; a multiple of 4.")
+        int | None, typer.Option(min=8, help="Releases with some of the canaries in; a multiple of 4.")
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Repeatable noise, for tests; by default secure.")] = None,
     as_json: AsJson = False,
@@ -79,18 +87,22 @@ def run_command(
     """
     from dataclasses import replace
 
-    from understudy import planning
     from understudy.audit.configuration import audit_plan, effort_for
+    from understudy.errors import PlanError
 
-    if release is not None:
-        plan = _plan_of(release)
-    elif plan_file is not None:
-        plan = _read_plan(plan_file)
+    if plan_file is not None or release is not None:
+        if (plan_file and release) or any(value is not None for value in (epsilon, delta, rows, schema)):
+            raise PlanError(
+                "give a plan, or a release, or the numbers of a new plan, and not several of them."
+            )
+        plan = saved_plan(plan_file) if plan_file is not None else _plan_of(release)
+        _refuse_other(plan, recipe)
     else:
-        plan = planning.plan(epsilon=epsilon, delta=delta, rows=rows, recipe=recipe)
+        plan = _new_plan(recipe, schema, epsilon=epsilon, delta=delta, rows=rows)
     effort = effort_for(plan.recipe)[1]
     how = effort if steps is None else replace(effort, rounds=steps)
-    result = audit_plan(plan, canaries=canaries, thoroughness=how, seed=seed)
+    with _bar("releases of the step") as told:
+        result = audit_plan(plan, canaries=canaries, thoroughness=how, seed=seed, told=told)
     if release is not None:
         from understudy.audit.attachment import attach
 
@@ -98,17 +110,38 @@ def run_command(
     _finish(result, as_json)
 
 
-def _plan_of(folder: Path) -> Plan:
+@contextmanager
+def _bar(what: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar that appears with the first news of how far the work is."""
+    with progress_bar() as bar:
+        task = bar.add_task(what, total=None, visible=False, note="")
+        yield lambda done, total: bar.update(task, completed=done, total=total, visible=True)
+
+
+def _new_plan(recipe: str | None, schema: Path | None, **given: Any) -> Plan:
+    """A plan by the numbers that were given, and by usual ones for the rest."""
+    from understudy.planning import plan
+    from understudy.schema import load_schema
+
+    found = None if schema is None else load_schema(schema)
+    numbers = _USUAL | {name: value for name, value in given.items() if value is not None}
+    return plan(found, recipe=chosen_recipe(recipe, found), **numbers)
+
+
+def _refuse_other(plan: Plan, recipe: str | None) -> None:
+    """A recipe beside a plan must be that of the plan."""
+    from understudy.errors import PlanError
+    from understudy.recipes import find_recipe
+
+    if recipe is not None and find_recipe(recipe).name != plan.recipe.name:
+        raise PlanError(f"this is a plan of the recipe {plan.recipe.name!r}, not of {recipe!r}.")
+
+
+def _plan_of(folder: Path | None) -> Plan:
     from understudy.release import Release
 
+    assert folder is not None
     return Release.load(folder).card.plan
-
-
-def _read_plan(path: Path) -> Plan:
-    from understudy import codec, planning
-    from understudy.errors import PlanError
-
-    return codec.from_json(planning.Plan, path.read_text(encoding="utf-8"), error=PlanError)
 
 
 @app.command("foreign")
@@ -135,9 +168,10 @@ def foreign_command(
 
     claim = Claim(SubsampledGaussian(sampling_rate, noise_multiplier, iterations), delta)
     how = Thoroughness(rounds=steps, opposed_rounds=max(100, 5 * steps // 2))
-    result = audit_foreign(
-        target, claim, sensitivity=sensitivity, canaries=canaries, thoroughness=how, seed=seed
-    )
+    with _bar("releases of the step") as told:
+        result = audit_foreign(
+            target, claim, sensitivity=sensitivity, canaries=canaries, thoroughness=how, seed=seed, told=told
+        )
     _finish(result, as_json)
 
 
@@ -227,7 +261,11 @@ def museum_command(
     from understudy.audit.verdict import Outcome
     from understudy.codec import to_plain
 
-    lines = museum(seed=seed)
+    lines: list[Exhibit] = []
+    with _bar("pieces") as told:
+        for line in museum(seed=seed):
+            lines.append(line)
+            told(len(lines), len(PIECES))
     if as_json:
         print_json([to_plain(line) for line in lines])
     else:
