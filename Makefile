@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow check format bench bench-utility bench-utility-tables clean
+.PHONY: help setup demo test test-slow check format bench bench-ledger bench-utility bench-utility-tables clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -39,6 +39,9 @@ format: $(STAMP)  ## format and repair what can be repaired
 
 bench: $(STAMP)  ## engine benchmarks: ratios measured side by side
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.engine $(ARGS)
+
+bench-ledger: $(STAMP)  ## what it costs to put every step on record
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.ledger $(ARGS)
 
 bench-utility: $(STAMP)  ## usefulness of synthetic images for every recipe; hours, resumable
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.utility $(ARGS)

@@ -85,6 +85,7 @@ def trial(folder: Path, wait: float) -> dict[str, object]:
         _, status = os.waitpid(fit_in_child(folder, resume=True), 0)
         result["resumed"] = os.waitstatus_to_exitcode(status)
         result["after"] = look(folder)
+        result["left"] = sorted(path.name for path in folder.iterdir())
     return result
 
 

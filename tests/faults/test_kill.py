@@ -11,23 +11,14 @@ from typing import Any
 
 import pytest
 
-from tiny import tiny_frame
+from patients import GIVEN, marked_patients
 
 HERE = Path(__file__).parent
-SCHEMA = """
-kind = "table"
-label = "outcome"
-columns = [
-  {kind = "continuous", name = "height", lower = 0.0, upper = 2.0},
-  {kind = "categorical", name = "outcome", categories = ["well", "ill"]},
-]
-"""
 
 
 def kill_runs(folder: Path, trials: int, seed: int) -> list[dict[str, Any]]:
     """Let the driver fit and kill; one result per trial."""
-    tiny_frame(300)[["height", "outcome"]].to_csv(folder / "patients.csv", index=False)
-    (folder / "patients.toml").write_text(SCHEMA)
+    marked_patients(folder)
     (folder / "work").mkdir()
     source = str(HERE.parent.parent / "src")
     words = [
@@ -56,6 +47,8 @@ def check(results: list[dict[str, Any]]) -> None:
             assert result["resumed"] == 0, "a run could not be resumed"
             assert result["after"]["charged"] == 60
             assert result["after"]["drawn"] <= 60, "more steps were drawn than the plan has"
+            expected = {*GIVEN[:2], "drawn", "release", "release.ledger", "release.ledger.head"}
+            assert set(result["left"]) == expected, "working files are left"
 
 
 def test_a_few_kills_lose_nothing(tmp_path: Path) -> None:

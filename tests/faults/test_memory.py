@@ -33,9 +33,9 @@ def test_too_large_a_batch_is_taken_in_pieces(tmp_path: Path) -> None:
     assert 1 <= told["pieces"] < 3000, "the limit was not felt"
     assert told["error"] < 1e-9, "the pieces do not add up to the step at once"
     assert told["taken"] == 2, "a retry was counted as a step"
-    assert len(told["log"]) == 1
-    assert f"pieces of {told['pieces']} rows" in told["log"][0]
+    assert 1 <= len(told["log"]) <= told["taken"], "said once per change, not once per try"
+    assert f"pieces of {told['pieces']} rows" in told["log"][-1]
     assert "smaller batch" in told["refusal"]
-    assert len(told["fit_log"]) == 1, "the fit did not feel the limit"
+    assert 1 <= len(told["fit_log"]) <= 3, "the fit did not feel the limit, or spoke more than once per step"
     assert told["status"] == "spent"
     assert told["charged"] == 3

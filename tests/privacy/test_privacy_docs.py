@@ -38,3 +38,14 @@ def test_every_command_of_the_ledger_page_prints_what_it_shows(
         result = CliRunner().invoke(app, shlex.split(command.removeprefix("$ understudy ")))
         assert result.exit_code == 0, result.output
         assert doctest.OutputChecker().check_output(expected, result.stdout, doctest.ELLIPSIS), result.stdout
+
+
+def test_every_fault_on_the_ledger_page_has_its_test() -> None:
+    """Each test that the table of faults names exists, and every file of tests of faults is named there."""
+    rows = re.findall(r"^\| .* \| (`tests/.*) \|$", (DOCS / "ledger.md").read_text("utf-8"), re.MULTILINE)
+    named = [match.split("::") for row in rows for match in re.findall(r"`(tests/[^`]+)`", row)]
+    assert len(rows) >= 20
+    for file, test in named:
+        assert f"def {test}(" in (DOCS.parent / file).read_text("utf-8"), f"{file} has no {test}"
+    faults = {f"tests/faults/{path.name}" for path in (DOCS.parent / "tests/faults").glob("test_*.py")}
+    assert faults <= {file for file, _ in named}

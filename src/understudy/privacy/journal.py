@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import glob
 import hashlib
 import json
 import os
@@ -93,15 +94,18 @@ class Journal:
     def __init__(self, path: Path, *, create: bool = False) -> None:
         self.path = path
         self.head = _NOTHING
-        fresh = not path.exists()
-        if fresh and not create:
-            raise LedgerError(f"there is no ledger at {path}; make one with `understudy ledger register`.")
-        if fresh and self._noted() not in (None, _NOTHING):
-            raise LedgerError(
-                f"{self._beside} exists but {path} does not: the ledger was removed. Restore it; a new "
-                "ledger would forget what was spent."
-            )
         with _explained(path):
+            fresh = not path.exists()
+            if fresh and not create:
+                raise LedgerError(
+                    f"there is no ledger at {path}; make one with `understudy ledger register`."
+                )
+            if fresh and self._noted() not in (None, _NOTHING):
+                raise LedgerError(
+                    f"{self._beside} exists but {path} does not: the ledger was removed. Restore it; a new "
+                    "ledger would forget what was spent."
+                )
+            self._remove_leftovers()
             if fresh:
                 self._note_head()
                 os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
@@ -261,7 +265,9 @@ class Journal:
 
     def _note_head(self) -> None:
         """Write the head beside the file, atomically; an older head left by a crash still proves its part."""
-        temporary = self._beside.with_name(f"{self._beside.name}.{os.getpid()}.{secrets.token_hex(4)}")
+        temporary = self._beside.with_name(
+            f".{self._beside.name}.{os.getpid()}.{secrets.token_hex(4)}.partial"
+        )
         handle = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
         try:
             with os.fdopen(handle, "w", encoding="utf-8") as file:
@@ -272,6 +278,13 @@ class Journal:
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
+
+    def _remove_leftovers(self) -> None:
+        """Take away half-written heads of processes that were killed."""
+        for left in self.path.parent.glob(f".{glob.escape(self._beside.name)}.*.partial"):
+            owner = left.name.split(".")[-3]
+            if owner.isdigit() and not _alive(int(owner)):
+                left.unlink(missing_ok=True)
 
     def _refuse_behind(self, noted: Head | None) -> None:
         if noted is None:
@@ -303,6 +316,16 @@ class Journal:
                 self._connection.execute("ROLLBACK")
             raise
         self._connection.execute("COMMIT")
+
+
+def _alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):  # another user's, or no process number
+        return True
+    return True
 
 
 def _digest(previous: str, seq: int, time: str, action: str, body: str) -> str:
