@@ -21,6 +21,7 @@ def tiny() -> Scale:
         conv_steps=2,
         table_steps=3,
         long_steps=2,
+        curve_steps=4,
         warm_steps=2,
         drawn=200,
         classified=200,

@@ -13,7 +13,7 @@ from understudy.cli.console import err, out, print_json, progress_bar
 from understudy.errors import PlanError
 
 if TYPE_CHECKING:
-    from rich.progress import Progress
+    from rich.progress import Progress, TaskID
 
     from understudy.papers.runner import Stage
 
@@ -126,7 +126,11 @@ def _command(paper: str) -> Callable[..., None]:
         seeds: Annotated[
             int | None, typer.Option(min=1, help="Runs of each main setting: 1 if quick, 3 if full.")
         ] = None,
+        workers: Annotated[
+            int | None, typer.Option(min=1, help="Processes; as many as cores by default.")
+        ] = None,
     ) -> None:
+        from understudy.evaluation.threads import usable_cores
         from understudy.papers.catalogue import FULL, QUICK, STUDIES, reproduce
         from understudy.papers.effort import study_seconds
 
@@ -135,11 +139,13 @@ def _command(paper: str) -> Callable[..., None]:
         scale, repeats = (FULL, seeds or 3) if full else (QUICK, seeds or 1)
         study = STUDIES[paper](scale)
         minutes = study_seconds(study, repeats) / 60
+        pool = workers or usable_cores()
         err.print(
-            f"{study.runs(repeats)} runs, about {minutes:.0f} minutes of one core if nothing is finished yet"
+            f"{study.runs(repeats)} runs by {pool} process{'es' if pool > 1 else ''}, about {minutes:.0f} minutes of "
+            "one core if nothing is finished yet"
         )
         with progress_bar() as bar:
-            page = reproduce(paper, scale, folder, seeds=repeats, told=_shown_on(bar))
+            page = reproduce(paper, scale, folder, seeds=repeats, workers=pool, told=_shown_on(bar))
         err.print(f"written: {page}, tables and figures beside it")
 
     reproduce_paper.__doc__ = (
@@ -150,19 +156,25 @@ def _command(paper: str) -> Callable[..., None]:
 
 
 def _shown_on(bar: Progress) -> Callable[[Stage], None]:
-    """Moves two bars: runs of the study, and steps of the run."""
-    runs = bar.add_task("runs", total=None, note="")
-    steps = bar.add_task("steps", total=1, note="")
+    """A bar for the study, and one for each run that is under way."""
+    whole = bar.add_task("all runs", total=None, note="")
+    tasks: dict[int, TaskID] = {}
+    done: set[int] = set()
 
     def told(stage: Stage) -> None:
-        note = f"{stage.name}{' (finished before)' if stage.skipped else ''}"
+        if stage.number not in tasks and not stage.skipped:
+            what = f"run {stage.number} of {stage.total}" if stage.number else "first of all"
+            tasks[stage.number] = bar.add_task(what, total=100, note=stage.name)
+        if stage.number in tasks:
+            bar.update(tasks[stage.number], completed=round(100 * stage.share), visible=stage.share < 1)
+        if stage.share >= 1 and stage.number:
+            done.add(stage.number)
         bar.update(
-            runs,
+            whole,
             total=stage.total,
-            completed=stage.number - 1,
-            note=f"run {stage.number} of {stage.total}: {note}",
+            completed=len(done),
+            note=f"{len(done)} of {stage.total} finished",
         )
-        bar.update(steps, total=stage.steps, completed=stage.step)
 
     return told
 

@@ -32,25 +32,42 @@ STUDIES: dict[str, Callable[[Scale], Study]] = {
 QUICK = Scale(
     "quick",
     dense_steps=1_200,
-    conv_steps=16,
-    long_steps=16,
-    warm_steps=16,
+    conv_steps=20,
+    long_steps=600,
+    curve_steps=20,
+    warm_steps=300,
     unlabelled=("usps",),
     drawn=4_000,
     classified=4_000,
     judge_rows=6_000,
     points=2,
     task_steps=40,
-    capacities=(16, 32),
+    capacities=(8, 16),
 )
 """A look at everything in minutes: far fewer steps than the papers, with the noise that the budget then needs."""
 
-FULL = Scale("full", dense_steps=4_000, conv_steps=150, long_steps=3_000, task_steps=300)
+FULL = Scale(
+    "full",
+    dense_steps=4_000,
+    conv_steps=120,
+    long_steps=2_500,
+    curve_steps=400,
+    warm_steps=3_000,
+    task_steps=200,
+    points=3,
+    capacities=(8, 16, 24),
+)
 """All data, an hour of two cores for each paper; the noise follows from the budget, as in quick runs."""
 
 
 def reproduce(
-    paper: str, scale: Scale, out: Path, *, seeds: int = 1, told: Callable[[Stage], None] | None = None
+    paper: str,
+    scale: Scale,
+    out: Path,
+    *,
+    seeds: int = 1,
+    workers: int = 1,
+    told: Callable[[Stage], None] | None = None,
 ) -> Path:
     """Run the paper's study and write tables, figures and `report.html`; returns the page.
 
@@ -59,10 +76,11 @@ def reproduce(
         scale: `QUICK` or `FULL`.
         out: the folder; finished runs in it are kept.
         seeds: how often each job is run.
+        workers: processes at a time; the numbers do not depend on it.
         told: called as runs start, advance and are skipped.
     """
     study = STUDIES[paper](scale)
-    outcomes = run_study(study, out, seeds=seeds, told=told)
+    outcomes = run_study(study, out, seeds=seeds, workers=workers, told=told)
     tables = fill(study, outcomes)
     write_tables(tables, out)
     return write_page(study, scale.name, tables, write_figures(study, outcomes, out), out)

@@ -33,8 +33,9 @@ if TYPE_CHECKING:
 
 __all__ = ["RATE", "study_seconds"]
 
-RATE = 4e10
-"""Multiplications per second and core: between 2.5e10 and 7e10 on a shared two-core Xeon, by how busy it was."""
+RATE = 1.4e10
+"""Multiplications per second and core, on a shared two-core Xeon: a step of small-images took 0.25 seconds of CPU time,
+one of dp-cgan 0.04. Small networks are far from what the processor could do."""
 
 _RUN_SECONDS = 5.0
 """What each run takes besides its steps: reading, encoding, accounting, sampling. Quick runs of small-images took 177
@@ -54,7 +55,7 @@ def study_seconds(study: Study, seeds: int) -> float:
 
 
 def _job_seconds(job: Job) -> float:
-    scored = sum(_score_seconds(score, job.drawn) for score in job.scores)
+    scored = sum(_score_seconds(score, job.drawn) for score in job.scores) * (1 + len(job.stops))
     if job.recipe is None:
         return scored
     steps = job.steps or job.recipe.steps or 0

@@ -75,12 +75,11 @@ def _curves(figure: CurvesFigure, outcomes: Sequence[Outcome]) -> Any:
     drawn = _figure(6.0, 4.0)
     axes = drawn.subplots()
     for curve in figure.curves:
-        points = []
-        for job in curve.jobs:
-            runs = [outcome for outcome in outcomes if outcome.job == job]
-            if runs and runs[0].epsilon is not None:
-                value = over_seeds([run.values[figure.score.name] for run in runs])
-                points.append((runs[0].epsilon, value))
+        runs = [outcome for outcome in outcomes if outcome.job == curve.job]
+        points = [
+            (places[0].epsilon, over_seeds([place.values[figure.score.name] for place in places]))
+            for places in zip(*((*run.points, run) for run in runs), strict=True)
+        ]
         axes.errorbar(
             [epsilon for epsilon, _ in points],
             [value.value for _, value in points],

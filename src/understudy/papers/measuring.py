@@ -78,13 +78,15 @@ class Material:
             raise EvaluationError("this score needs labels, and the data set has none.")
         return Labelled(rows.x, rows.labels, len(self.schema.label_classes))
 
-    def judge(self, rows: int | None) -> DomainClassifier:
+    def judge(self, rows: int | None, told: Callable[[float], None] | None = None) -> DomainClassifier:
         """The classifier behind the inception score, trained on real rows or read from the cache."""
         from understudy.evaluation.domain import domain_classifier
 
         known = self.labelled(self.train)
         return domain_classifier(
-            Labelled(known.features[:rows], known.labels[:rows], known.classes), cache=self.cache
+            Labelled(known.features[:rows], known.labels[:rows], known.classes),
+            cache=self.cache,
+            progress=told,
         )
 
 
@@ -158,14 +160,14 @@ class _Shown:
         return Value(found.value, found.low, found.high, 1.0)
 
     def _semi_supervised(self, score: SemiSupervised) -> Value:
-        from understudy.evaluation.semisupervised import semi_supervised
+        from understudy.evaluation.semisupervised import coded_images, semi_supervised
 
         assert self._release is not None
         known = self._material.labelled(self._material.train)
         few = Labelled(known.features[-score.labelled :], known.labels[-score.labelled :], known.classes)
         test = self._material.labelled(self._material.test)
         return _of_measure(
-            semi_supervised(_coded(self._release), few, test, steps=score.steps, seed=self._seed)
+            semi_supervised(coded_images(self._release), few, test, steps=score.steps, seed=self._seed)
         )
 
     def _codes(self, name: str) -> Value:
@@ -200,26 +202,6 @@ _METRICS: dict[Metric, Callable[[Ints, Floats], float]] = {
     Metric.MACRO: scores.macro_auroc,
     Metric.HARD_MICRO: _hard_micro,
 }
-
-
-def _coded(release: Release) -> Callable[[int, int], tuple[Floats, Floats]]:
-    """The release as a source of latent codes and their images."""
-    import torch
-
-    from understudy.gan.generators import draw_latent
-    from understudy.weights import generator_with
-
-    recipe = release.card.plan.recipe
-    generator = generator_with(release.weights, recipe, release.schema)
-
-    def draw(rows: int, seed: int) -> tuple[Floats, Floats]:
-        source = torch.Generator().manual_seed(seed)
-        codes = draw_latent(recipe.latent, rows, source)
-        with torch.inference_mode():
-            made = torch.cat([generator(part, None) for part in torch.split(codes, 1024)])
-        return codes.numpy(), made.numpy()
-
-    return draw
 
 
 def _of_measure(measure: Measure) -> Value:

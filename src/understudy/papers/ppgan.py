@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from understudy.papers.study import (
@@ -35,7 +36,8 @@ def study(scale: Scale) -> Study:
     score = Inception(10, scale.judge_rows)
 
     def job(name: str, recipe: Recipe, epsilon: float | None, steps: int | None) -> Job:
-        return Job(name, scale.images, recipe, epsilon, (score,), steps, scale.rows, drawn=scale.drawn)
+        job = Job(name, scale.images, recipe, epsilon, (score,), steps, scale.rows, drawn=scale.drawn)
+        return replace(job, once=True)
 
     steps = _steps(scale)
     sweep = tuple(job(f"ppgan-{epsilon:g}", PPGAN, epsilon, steps) for epsilon in scale.some(_EPSILONS))
@@ -98,7 +100,7 @@ def _code_jobs(scale: Scale) -> tuple[Job, ...]:
     """Binary and counted codes, each without noise and at ε = 10."""
     drawn = min(scale.drawn, 10_000)
     return tuple(
-        Job(f"{kind}-{name}", data, PPGAN, epsilon, scores, _steps(scale), scale.rows, drawn=drawn)
+        Job(f"{kind}-{name}", data, PPGAN, epsilon, scores, _steps(scale), scale.rows, drawn=drawn, once=True)
         for kind, data, scores in (("codes", scale.codes, _PRESENT), ("counts", scale.code_counts, _COUNTED))
         if data is not None
         for name, epsilon in (("wgan", None), ("10", 10.0))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,20 +15,23 @@ from understudy.codec import from_json, to_json
 from understudy.data import Records, known
 from understudy.encode import encode
 from understudy.errors import DataError, UnderstudyError
-from understudy.fitting import Progress, fit
+from understudy.evaluation.pool import in_processes
+from understudy.evaluation.threads import one_thread_each
+from understudy.fitting import Progress, fit_in_stages
 from understudy.images import Images
 from understudy.papers.measuring import Material, Value, measured
+from understudy.papers.study import Inception, Job
 from understudy.planning import Plan, plan
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
-    from understudy.data import Dataset
-    from understudy.papers.study import Job, Study
+    from understudy.papers.study import Study
     from understudy.release import Release
     from understudy.schema import Schema
 
-__all__ = ["PER_CLASS", "LossPoint", "Outcome", "Stage", "run_study"]
+__all__ = ["PER_CLASS", "LossPoint", "Outcome", "Point", "Stage", "run_study"]
 
 PER_CLASS = 8
 """How many sample images of each class are kept for figures."""
@@ -47,6 +51,15 @@ class LossPoint:
 
 
 @dataclass(frozen=True)
+class Point:
+    """What a run had reached at one of its stops, certified for the steps until there."""
+
+    steps: int
+    epsilon: float | None
+    values: Mapping[str, Value]
+
+
+@dataclass(frozen=True)
 class Outcome:
     """The result of one job with one seed, as it is kept on disk.
 
@@ -57,9 +70,10 @@ class Outcome:
         epsilon: certified for this very run; None for real rows and for baselines without noise.
         steps: steps taken.
         noise_multiplier: σ.
-        seconds: how long it took.
+        seconds: CPU time that it took, on one core.
         values: the scores by name.
         losses: the curve of the losses, of runs without privacy only.
+        points: what was reached at the job's stops.
     """
 
     job: str
@@ -71,136 +85,180 @@ class Outcome:
     seconds: float
     values: Mapping[str, Value]
     losses: tuple[LossPoint, ...] = ()
+    points: tuple[Point, ...] = ()
 
 
 @dataclass(frozen=True)
 class Stage:
-    """How far a study is: which run of how many, and which step of it."""
+    """News of a study: how far which run of how many is; number 0 trains the inception score's classifier."""
 
     name: str
     number: int
     total: int
-    step: int = 0
-    steps: int = 1
+    share: float = 0.0
     skipped: bool = False
 
 
 Told = Callable[[Stage], None]
 
 
-def run_study(study: Study, out: Path, *, seeds: int = 1, told: Told | None = None) -> tuple[Outcome, ...]:
+@dataclass(frozen=True)
+class _Run:
+    """One job with one seed, and which of the study's runs it is."""
+
+    number: int
+    job: Job
+    seed: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.job.name}-{self.seed}"
+
+    def finished(self, out: Path) -> Outcome | None:
+        """The outcome on disk, if it belongs to this very job; a damaged or old file does not count."""
+        try:
+            text = (out / "runs" / f"{self.name}.json").read_text(encoding="utf-8")
+            outcome = from_json(Outcome, text, error=DataError)
+        except (OSError, UnicodeDecodeError, UnderstudyError):
+            return None
+        return outcome if outcome.fingerprint == self.job.fingerprint(self.seed) else None
+
+
+def run_study(
+    study: Study, out: Path, *, seeds: int = 1, workers: int = 1, told: Told | None = None
+) -> tuple[Outcome, ...]:
     """Run what is not finished yet and return all outcomes, in the order of jobs and seeds.
 
     A run is finished when its JSON file exists and its fingerprint is that of the job; anything else is run anew.
     Runs are seeded so that they can be repeated. A seeded run is not private, which does not matter for public data.
+    Every run has one thread, so that its numbers do not depend on how many run side by side.
 
     Args:
         study: what to run.
         out: the folder; results are in `out/runs`.
         seeds: how often each job is run.
+        workers: processes at a time; one means this process.
         told: called as runs start, advance and are skipped.
     """
-    folder = out / "runs"
-    folder.mkdir(parents=True, exist_ok=True)
-    tell = told or _silent
+    (out / "runs").mkdir(parents=True, exist_ok=True)
     pairs = [(job, seed) for job in study.jobs for seed in range(1 if job.once else seeds)]
-    sets = _Sets(out / "judge")
-    outcomes = []
-    for number, (job, seed) in enumerate(pairs, 1):
-        path = folder / f"{job.name}-{seed}.json"
-        finished = _finished(path, job.fingerprint(seed))
-        tell(Stage(job.name, number, len(pairs), skipped=finished is not None))
-        outcomes.append(finished or _run(job, seed, path, sets, _Steps(tell, job.name, number, len(pairs))))
-    return tuple(outcomes)
+    runs = [_Run(number, job, seed) for number, (job, seed) in enumerate(pairs, 1)]
+    found = {run.number: run.finished(out) for run in runs}
+    waiting = [run for run in runs if found[run.number] is None]
+
+    def tell(run: _Run, share: float, *, skipped: bool = False) -> None:
+        if told is not None:
+            told(Stage(run.name, run.number, len(runs), share, skipped))
+
+    for run in runs:
+        if found[run.number] is not None:
+            tell(run, 1.0, skipped=True)
+    with one_thread_each():
+        _train_judges(waiting, out, tell)
+        if workers == 1:
+            for run in waiting:
+                _make(out, run, partial(tell, run))
+    if workers > 1:
+        in_processes(partial(_make, out), waiting, workers=workers, told=tell)
+    return tuple(outcome for run in runs if (outcome := found[run.number] or run.finished(out)) is not None)
 
 
-def _finished(path: Path, fingerprint: str) -> Outcome | None:
-    """The outcome on disk, if it belongs to this very job; a damaged or old file does not count."""
-    try:
-        outcome = from_json(Outcome, path.read_text(encoding="utf-8"), error=DataError)
-    except (OSError, UnicodeDecodeError, UnderstudyError):
-        return None
-    return outcome if outcome.fingerprint == fingerprint else None
+def _train_judges(waiting: Sequence[_Run], out: Path, tell: Callable[[_Run, float], None]) -> None:
+    """Train each classifier behind an inception score once, before several processes ask for it."""
+    wanted = {
+        (run.job.dataset, score.judge_rows): run.job
+        for run in waiting
+        for score in run.job.scores
+        if isinstance(score, Inception)
+    }
+    for (dataset, rows), job in wanted.items():
+        shown = _Run(0, replace(job, name=f"judge-of-{dataset}", stops=()), 0)
+        tell(shown, 0.0)
+        _parts(job, out)[2].judge(rows, partial(tell, shown))
 
 
-@dataclass(frozen=True)
-class _Steps:
-    """Passes the progress of one training on as stages of the study, and keeps the losses that it tells."""
+class _Watch:
+    """Passes the progress of a training on, and keeps the losses that it tells."""
 
-    tell: Told
-    name: str
-    number: int
-    total: int
-    losses: list[LossPoint] = field(default_factory=list)
+    def __init__(self, tell: Callable[[float], None]) -> None:
+        self._tell = tell
+        self._last = 0.0
+        self.losses: list[LossPoint] = []
 
     def __call__(self, progress: Progress) -> None:
-        self.tell(Stage(self.name, self.number, self.total, progress.done, progress.total))
+        share = progress.done / progress.total
+        if share - self._last >= 0.01:
+            self._tell(0.99 * share)  # scores come after the last step
+            self._last = share
         if progress.losses is not None and progress.done % max(1, progress.total // LOSS_POINTS) == 0:
             found = (progress.losses.critic, progress.losses.generator)
             if all(math.isfinite(value) for value in found):
                 self.losses.append(LossPoint(progress.done, *found))
 
 
-def _run(job: Job, seed: int, path: Path, sets: _Sets, steps: _Steps) -> Outcome:
-    started = time.monotonic()
-    private, public, material = sets.of(job)
-    decided: Plan | None = None
+def _make(out: Path, run: _Run, tell: Callable[[float], None]) -> None:
+    """Train, score and write one run."""
+    started = time.process_time()
+    tell(0.0)
+    job, seed, watch = run.job, run.seed, _Watch(tell)
+    private, public, material = _parts(job, out)
+    points = []
     release: Release | None = None
-    if job.recipe is not None:
-        decided = _plan(job, material.schema, len(private))
-        release = fit(private, decided, public=public, insecure_seed=seed, told=steps)
-    values = measured(job, release, material, seed)
-    _keep_samples(path.with_suffix(".npz"), release, private, material.schema, seed)
+    if job.recipe is None:
+        points.append(Point(0, None, measured(job, None, material, seed)))
+    else:
+        plans = _plans(job, material.schema, len(private))
+        for release in fit_in_stages(private, plans, public=public, insecure_seed=seed, told=watch):
+            made = release.card.plan
+            spent = None if made.spent is None else made.spent.epsilon
+            scored = job if made == plans[-1] else replace(job, scores=job.scores[:1])
+            points.append(Point(made.steps, spent, measured(scored, release, material, seed)))
+    _keep_samples(out / "runs" / f"{run.name}.npz", release, private, material.schema, seed)
+    last = points.pop()
     outcome = Outcome(
         job=job.name,
         seed=seed,
         fingerprint=job.fingerprint(seed),
-        epsilon=None if decided is None or decided.spent is None else decided.spent.epsilon,
-        steps=0 if decided is None else decided.steps,
-        noise_multiplier=0.0 if decided is None else decided.recipe.noise_multiplier or 0.0,
-        seconds=round(time.monotonic() - started, 2),
-        values=values,
-        losses=tuple(steps.losses),
+        epsilon=last.epsilon,
+        steps=last.steps,
+        noise_multiplier=0.0 if release is None else release.card.plan.recipe.noise_multiplier or 0.0,
+        seconds=round(time.process_time() - started, 2),
+        values=last.values,
+        losses=tuple(watch.losses),
+        points=tuple(points),
     )
-    part = path.with_suffix(".part")
+    part = out / "runs" / f"{run.name}.part"
     part.write_text(to_json(outcome), encoding="utf-8")
-    part.replace(path)
-    return outcome
+    part.replace(part.with_suffix(".json"))
+    tell(1.0)
 
 
-def _plan(job: Job, schema: Schema, rows: int) -> Plan:
+def _plans(job: Job, schema: Schema, rows: int) -> tuple[Plan, ...]:
+    """The plan of the run after those of its stops, all with the noise of the whole run."""
     assert job.recipe is not None
     most = max(1, rows // 4)
-    return plan(
+    made = partial(
+        plan,
         schema,
         epsilon=job.epsilon,
         delta=job.delta,
         rows=rows,
         recipe=job.recipe,
         batch=most if job.recipe.batch > most else None,
-        steps=job.steps,
-        noise_multiplier=job.recipe.noise_multiplier if job.keep_noise else None,
     )
+    last = made(steps=job.steps, noise_multiplier=job.recipe.noise_multiplier if job.keep_noise else None)
+    noise = last.recipe.noise_multiplier
+    return (*(made(steps=stop, noise_multiplier=noise) for stop in job.stops), last)
 
 
-class _Sets:
-    """Data sets that were read, cut into private, public and test rows."""
-
-    def __init__(self, cache: Path) -> None:
-        self._cache = cache
-        self._known: dict[str, Dataset] = {}
-
-    def of(self, job: Job) -> tuple[Records, Records | None, Material]:
-        """The private rows, the public ones if the job declares some, and what the job is scored with."""
-        if job.dataset not in self._known:
-            self._known[job.dataset] = known(job.dataset)
-        found = self._known[job.dataset]
-        total = len(found.train)
-        rows = min(job.rows or total, total - job.public)
-        private = _rows(found.train, 0, rows)
-        public = _rows(found.train, total - job.public, total) if job.public else None
-        train, test = (encode(part, found.schema) for part in (found.train, found.test))
-        return private, public, Material(found.schema, train, test, self._cache)
+def _parts(job: Job, out: Path) -> tuple[Records, Records | None, Material]:
+    """The private rows, the public ones if the job declares some, and what the job is scored with."""
+    found = known(job.dataset)
+    total = len(found.train)
+    private = _rows(found.train, 0, min(job.rows or total, total - job.public))
+    public = _rows(found.train, total - job.public, total) if job.public else None
+    train, test = (encode(part, found.schema) for part in (found.train, found.test))
+    return private, public, Material(found.schema, train, test, out / "judge")
 
 
 def _rows(records: Records, start: int, stop: int) -> Records:
@@ -230,7 +288,3 @@ def _keep_samples(path: Path, release: Release | None, real: Records, schema: Sc
         assert isinstance(drawn, Images)
         pixels = drawn.pixels
     np.savez_compressed(path, pixels=pixels)
-
-
-def _silent(stage: Stage) -> None:
-    del stage

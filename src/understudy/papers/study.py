@@ -137,6 +137,8 @@ class Job:
         delta: the budget's δ.
         keep_noise: with `steps`, keep the recipe's noise as well; the run then costs what it costs, up to `epsilon`.
         once: run with the first seed only; for comparisons that would take too long with every seed.
+        stops: steps before the last one after which the generator is released as well and given the first score,
+            each release certified for its own steps: the points of a curve from one run.
     """
 
     name: str
@@ -151,6 +153,11 @@ class Job:
     delta: float = 1e-5
     keep_noise: bool = False
     once: bool = False
+    stops: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.stops and (self.steps is None or self.stops[-1] >= self.steps):
+            raise PlanError(f"job {self.name!r}: stops {self.stops} need a known number of steps after them.")
 
     def fingerprint(self, seed: int) -> str:
         """Changes whenever anything that the result depends on changes."""
@@ -169,6 +176,7 @@ class Line:
         paper: the printed value, None if the paper prints none.
         claim: (paper, setting) in the table of claims, for the claimed and the certified ε of the paper's run.
         remark: what a reader must know.
+        stop: show what the job had reached after this many steps; None for its end.
     """
 
     label: str
@@ -177,6 +185,7 @@ class Line:
     paper: float | None = None
     claim: tuple[str, str] | None = None
     remark: str = ""
+    stop: int | None = None
 
 
 @dataclass(frozen=True)
@@ -232,10 +241,10 @@ class GridFigure:
 
 @dataclass(frozen=True)
 class Curve:
-    """One curve: jobs in the order of their ε."""
+    """One curve: a job with its stops."""
 
     label: str
-    jobs: tuple[str, ...]
+    job: str
 
 
 @dataclass(frozen=True)
@@ -299,7 +308,7 @@ def _mentioned(study: Study) -> set[str]:
             found |= {line.job for line in table.lines if line.job is not None}
     for figure in study.figures:
         if isinstance(figure, CurvesFigure):
-            found |= {job for curve in figure.curves for job in curve.jobs}
+            found |= {curve.job for curve in figure.curves}
         else:
             found.add(figure.job)
     return found
@@ -321,6 +330,7 @@ class Scale:
         table_steps: critic steps on the table, the same.
         conv_steps: critic steps of convolutional systems in comparisons, None for as many as the budget allows.
         long_steps: critic steps of the convolutional systems that carry a paper's main number, the same.
+        curve_steps: critic steps of each curve of small-images, the same.
         warm_steps: steps on public images before the private ones.
         drawn: synthetic rows that are scored.
         classified: synthetic rows that classifiers are trained on.
@@ -342,6 +352,7 @@ class Scale:
     table_steps: int | None = 5_850
     conv_steps: int | None = None
     long_steps: int | None = None
+    curve_steps: int | None = None
     warm_steps: int = 1_200
     drawn: int = 60_000
     classified: int = 10_000

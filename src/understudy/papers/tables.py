@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from understudy.papers.runner import Outcome
+    from understudy.papers.runner import Outcome, Point
     from understudy.papers.study import Line, Study
 
 __all__ = ["FilledTable", "Row", "fill", "over_seeds", "write_tables"]
@@ -175,7 +175,7 @@ def _by_job(outcomes: Sequence[Outcome]) -> dict[str, list[Outcome]]:
 
 def _row(line: Line, found: Mapping[str, Sequence[Outcome]], known: Mapping[tuple[str, str], Claim]) -> Row:
     claim = None if line.claim is None else known[line.claim]
-    runs = found.get(line.job, ()) if line.job is not None else ()
+    runs = [_at(run, line.stop) for run in found.get(line.job or "", ())]
     ours = over_seeds([run.values[line.score.name] for run in runs]) if runs else None
     return Row(
         setting=line.label,
@@ -191,6 +191,11 @@ def _row(line: Line, found: Mapping[str, Sequence[Outcome]], known: Mapping[tupl
         runs=len(runs),
         remark=line.remark,
     )
+
+
+def _at(run: Outcome, stop: int | None) -> Outcome | Point:
+    """What the run had reached at a stop, or at its end."""
+    return run if stop is None else next(point for point in run.points if point.steps == stop)
 
 
 def _generate_scores(table: GenerateScoreTable, found: Mapping[str, Sequence[Outcome]]) -> tuple[Row, ...]:
