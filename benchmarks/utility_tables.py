@@ -19,12 +19,13 @@ import argparse
 import json
 import statistics
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from benchmarks.utility_systems import REAL, Cell
 from understudy.cli.console import progress_bar
 from understudy.cli.progress import fit_with_bar
 from understudy.data import known
@@ -45,24 +46,9 @@ if TYPE_CHECKING:
 
     Line = dict[str, Any]
 
-REAL = "real data"
 BASELINE = "dp-cgan-tf2"
 GRID = (("thyroid", 3.7), ("breast-cancer", 3.7), ("adult", 1.0), ("adult", 3.7))
 LEARNERS = (Learner.LOGISTIC_REGRESSION, Learner.GRADIENT_BOOSTING)
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One training with its evaluation."""
-
-    data: str
-    epsilon: float | None
-    system: str
-    run: int
-
-    def __str__(self) -> str:
-        budget = "" if self.epsilon is None else f", ε {self.epsilon:g}"
-        return f"{self.data}{budget}, {self.system}, run {self.run}"
 
 
 def systems() -> dict[str, Recipe]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks import utility
+from benchmarks import ledger, utility
 from benchmarks.utility_systems import PAPERS, REAL, Cell, drawn_ablation, drawn_as, trained_ablation
 
 from understudy.recipes import RECIPES
@@ -72,3 +72,15 @@ def test_a_change_of_the_sampling_needs_no_second_training(finished: Path, syste
     assert changed.card.plan.charges == whole.card.plan.charges
     first, second = whole.sample(50, seed=1), changed.sample(50, seed=1)
     assert not np.array_equal(first.pixels, second.pixels)  # type: ignore[union-attr]
+
+
+def test_charging_steps_is_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The ledger's benchmark prints a line per case, groups writes, and fails exactly if a share is too large."""
+    failed = ledger.main(["--steps", "40", "--json", str(tmp_path / "lines.json")])
+    lines = json.loads((tmp_path / "lines.json").read_text(encoding="utf-8"))
+    assert [line["case"] for line in lines] == list(ledger.CASES)
+    assert capsys.readouterr().out.count("images") == 2
+    for line in lines:
+        assert 1 <= line["writes"] < line["steps"] == 40
+        assert 0 < line["share_cpu"] < 1
+    assert failed == any(line["share_cpu"] >= ledger.LARGEST_SHARE for line in lines)
