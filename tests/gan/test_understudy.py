@@ -353,7 +353,8 @@ def test_chosen_classes_are_what_the_sample_says(release: Release) -> None:
 
 def test_images_are_drawn_again_until_the_teacher_is_certain(release: Release) -> None:
     """With a bar fewer images are doubtful than without one, and labels are those that the teacher sees."""
-    with torch.random.fork_rng():  # weights of no training: what noise a training drew must not decide the test
+    # Weights of no training: what noise a training drew must not decide the test.
+    with torch.random.fork_rng():
         torch.manual_seed(0)
         performer = build_performer(release.card.plan.recipe, TINY_IMAGES)
         assert isinstance(performer, Performer)

@@ -39,7 +39,7 @@ UNDERSTUDY = Recipe(
     labels=SharedLabelHistogram(),
     generator_optimiser=Adam(rate=4e-3, final_rate=8e-5, beta1=0.5, beta2=0.99),
     batch=200,
-    steps=700,
+    steps=2_000,
     averaging=0.99,
     embedding=MeanEmbedding(),
     teacher=LinearTeacher(quiet_lessons=Lessons(steps=150, rate=200.0, bound=0.5)),
