@@ -69,6 +69,7 @@ def test_a_draft_must_be_filled_in(tmp_path: Path) -> None:
         "id": "integer", "age": "integer", "w": "continuous", "town": "categorical", "seen": "datetime",
         "ok": "binary", "flag": "integer", "one": "categorical", "note": "categorical",
     }  # fmt: skip
+    assert text.count("# decimals = ") == 1, "only real numbers can be rounded"
     with pytest.raises(SchemaError, match=r"columns\[0\]\.lower: this key is missing"):
         schema_from_toml(text)
     filled = re.sub(r"# categories = .*", 'categories = ["Ulm", "Bonn", "same"]', text)

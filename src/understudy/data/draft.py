@@ -89,7 +89,8 @@ def _column_lines(name: str, kind: Any) -> list[str]:
     if pa.types.is_integer(kind):
         return ['kind = "integer"', f"name = {quoted}", *_bounds("value"), missing]
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-        return ['kind = "continuous"', f"name = {quoted}", *_bounds("value"), missing]
+        places = "# decimals = 1  # if you like: synthetic values are rounded to this many places"
+        return ['kind = "continuous"', f"name = {quoted}", *_bounds("value"), places, missing]
     if pa.types.is_temporal(kind):
         unit = 'unit = "day"  # FILL IN: "day", "hour", "minute" or "second"'
         return ['kind = "datetime"', f"name = {quoted}", *_bounds("moment"), unit, missing]
