@@ -81,6 +81,37 @@ def test_both_given_and_too_dear_is_refused_with_the_cost() -> None:
         plan(epsilon=1, rows=60_000, recipe=FREE_LABELS, noise_multiplier=1.15, steps=24_900)
 
 
+def test_a_batch_cap_is_in_the_mechanism_that_is_charged() -> None:
+    """The cap of the plan is a field of the event that is accounted, costs a little, and survives JSON."""
+    free = plan(epsilon=2, rows=10_000, recipe=FREE_LABELS, batch=100, steps=200)
+    capped = plan(epsilon=2, rows=10_000, recipe=FREE_LABELS, batch=100, batch_cap=140, steps=200)
+    assert (capped.training.batch_cap, capped.training.rows) == (140, 10_000)
+    assert (
+        free.training.noise_multiplier
+        <= capped.training.noise_multiplier
+        < 1.1 * free.training.noise_multiplier
+    )
+    assert capped.spent is not None
+    assert capped.spent.epsilon <= 2
+    assert "batch cap         140" in str(capped)
+    assert from_json(Plan, to_json(capped)) == capped
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"recipe": FREE_LABELS, "rows": 10_000, "batch_cap": 139}, "choose 140 or more"),
+        ({"recipe": FREE_LABELS, "rows": None, "batch_cap": 500}, "public number of rows"),
+        ({"recipe": "understudy", "rows": 10_000, "batch_cap": 500}, "with a critic"),
+        ({"recipe": FREE_LABELS, "rows": 10_000, "batch_cap": 500, "epsilon": None}, "private recipe"),
+    ],
+)
+def test_a_batch_cap_without_meaning_is_refused(options: dict[str, Any], text: str) -> None:
+    """A cap that cuts often, or that no event describes, is refused before anything is spent."""
+    with pytest.raises(PlanError, match=text):
+        plan(**{"epsilon": 2.0, "batch": 100, "steps": 20, **options})
+
+
 @pytest.mark.parametrize(
     ("options", "error", "text"),
     [

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from understudy.errors import BudgetError, PlanError
@@ -161,6 +162,7 @@ class Plan:
                 f"steps             {step.steps:,}",
                 f"sampling rate     {step.sampling_rate:.6g}",
                 f"noise multiplier  {step.noise_multiplier:.4f}",
+                *([] if step.batch_cap is None else [f"batch cap         {step.batch_cap:,}"]),
             ]
         releases = [(charge.purpose, self.gaussian(charge.purpose)) for charge in self.run_charges]
         return [f"generator steps   {self.steps:,}  (free)"] + [
@@ -183,6 +185,7 @@ def plan(
     rows: int | None,
     recipe: Recipe | str | None = None,
     batch: int | None = None,
+    batch_cap: int | None = None,
     noise_multiplier: float | None = None,
     steps: int | None = None,
     accept_large_delta: bool = False,
@@ -201,6 +204,8 @@ def plan(
             on estimating it, and the sampling rate is a constant.
         recipe: a recipe or the name of one; None takes `default_recipe(schema)`, which is our own where it serves.
         batch: expected batch size, instead of the recipe's.
+        batch_cap: the largest batch that is ever processed, so that memory has a bound; a larger draw is cut, and the
+            event that is accounted knows it. At least four standard deviations above the batch.
         noise_multiplier: σ, instead of the recipe's.
         steps: critic steps (generator steps for a recipe without a critic), instead of the recipe's.
         accept_large_delta: allow δ ≥ 1/rows.
@@ -216,6 +221,7 @@ def plan(
     refuse_unserved(chosen, schema)
     if rows is not None and rows < 1:
         raise PlanError(f"the number of rows must be at least 1, got {rows}.")
+    _check_cap(chosen, batch_cap, rows, private=epsilon is not None)
     if epsilon is None:
         return _baseline(chosen, schema, rows)
     budget = Budget(epsilon, delta, adjacency)
@@ -225,7 +231,7 @@ def plan(
         return _statistic_plan(chosen, schema, rows, budget)
     rate = _sampling_rate(chosen.batch, rows)
     fixed = _side_charges(chosen, schema, rows)
-    training = _training(chosen, rate, fixed, budget)
+    training = _training(chosen, rate, fixed, budget, batch_cap, rows)
     charges = (*fixed, Charge(TRAINING, training))
     total = spent(charges, delta, adjacency)
     if total.epsilon > epsilon:
@@ -291,11 +297,35 @@ def _side_charges(recipe: Recipe, schema: Schema | None, rows: int | None) -> tu
     return tuple(charges)
 
 
-def _training(recipe: Recipe, rate: float, fixed: Sequence[Charge], budget: Budget) -> SubsampledGaussian:
+def _check_cap(recipe: Recipe, cap: int | None, rows: int | None, *, private: bool) -> None:
+    """Refuse a cap that has no meaning, or that would cut batches often and so change what is learned."""
+    if cap is None:
+        return
+    if not private or not recipe.has_critic or rows is None:
+        raise PlanError(
+            "a batch cap needs a private recipe with a critic and a public number of rows, on which its cost depends."
+        )
+    least = math.ceil(recipe.batch + 4 * math.sqrt(recipe.batch * max(0.0, 1 - recipe.batch / rows)))
+    if cap < least:
+        raise PlanError(
+            f"a batch cap of {cap} would cut batches of {recipe.batch} too often; choose {least} or more, four "
+            "standard deviations above. Ten deviations above cost nothing."
+        )
+
+
+def _training(
+    recipe: Recipe,
+    rate: float,
+    fixed: Sequence[Charge],
+    budget: Budget,
+    cap: int | None,
+    rows: int | None,
+) -> SubsampledGaussian:
     """Fill in whichever of σ and T the recipe leaves open."""
+    sampled = partial(SubsampledGaussian, rate, batch_cap=cap, rows=None if cap is None else rows)
 
     def charges(sigma: float, steps: int) -> Sequence[Charge]:
-        return (*fixed, Charge(TRAINING, SubsampledGaussian(rate, sigma, steps)))
+        return (*fixed, Charge(TRAINING, sampled(sigma, steps)))
 
     sigma, steps = recipe.noise_multiplier, recipe.steps
     if sigma is None and steps is None:
@@ -308,7 +338,7 @@ def _training(recipe: Recipe, rate: float, fixed: Sequence[Charge], budget: Budg
     elif steps is None:
         known = sigma
         steps = steps_for(lambda value: charges(known, value), budget)
-    return SubsampledGaussian(rate, sigma, steps)
+    return sampled(sigma, steps)
 
 
 def _statistic_plan(recipe: Recipe, schema: Schema | None, rows: int | None, budget: Budget) -> Plan:

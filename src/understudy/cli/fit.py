@@ -13,6 +13,7 @@ from understudy.cli.options import (
     AcceptLargeDelta,
     AsJson,
     Batch,
+    BatchCap,
     DatasetName,
     Delta,
     LedgerFile,
@@ -46,6 +47,7 @@ def fit_command(
     recipe: RecipeName = None,
     rows: Rows = None,
     batch: Batch = None,
+    batch_cap: BatchCap = None,
     sigma: Sigma = None,
     steps: Steps = None,
     time_budget: Annotated[
@@ -104,6 +106,7 @@ def fit_command(
             rows=counted,
             recipe=chosen_recipe(recipe, found),
             batch=batch,
+            batch_cap=batch_cap,
             noise_multiplier=sigma,
             steps=steps,
             accept_large_delta=accept_large_delta,

@@ -13,6 +13,7 @@ __all__ = [
     "AcceptLargeDelta",
     "AsJson",
     "Batch",
+    "BatchCap",
     "DatasetName",
     "Delta",
     "LedgerFile",
@@ -36,6 +37,10 @@ RecipeName = Annotated[
     ),
 ]
 Batch = Annotated[int | None, typer.Option(help="Expected batch size, instead of the recipe's.")]
+BatchCap = Annotated[
+    int | None,
+    typer.Option(help="The largest batch ever processed, to bound memory; four deviations above or more."),
+]
 Sigma = Annotated[float | None, typer.Option(help="Noise multiplier σ: the steps follow.")]
 Steps = Annotated[
     int | None, typer.Option(help="Critic steps: the noise follows. Without a critic: generator steps.")
