@@ -120,6 +120,16 @@ def test_steps_beyond_the_plan_are_refused(small_critic: Critic) -> None:
         resumed.step(small_critic, NO_ROWS, FAKES)
 
 
+def test_a_cap_is_refused_for_more_records_than_it_was_accounted_for(small_critic: Critic) -> None:
+    """More records than the truncated event knows would cut batches more often than was charged; nothing is drawn."""
+    mechanism = SubsampledGaussian(0.2, 1.3, 10, batch_cap=8, rows=20)
+    step = PrivateStep(mechanism, GlobalClip(1.0), Minimax(), SecureNoise(), 4.0)
+    step.step(small_critic, Rows(torch.zeros(20, 6, dtype=torch.float64)), FAKES)
+    with pytest.raises(PlanError, match="at most 20 records"):
+        step.step(small_critic, Rows(torch.zeros(21, 6, dtype=torch.float64)), FAKES)
+    assert step.taken == 1
+
+
 def test_no_noise_is_not_a_private_step() -> None:
     """A multiplier of zero is sent to the class that is stamped not private."""
     with pytest.raises(PlanError, match="NonPrivateStep"):

@@ -109,12 +109,18 @@ class PrivateStep:
 
         Raises:
             BudgetError: all T steps of the mechanism were taken.
+            PlanError: the batch cap was accounted for fewer records than there are. Nothing was drawn.
             OutOfMemory: the step does not fit in memory, not even row by row. It counts as taken.
         """
         if self.taken >= self.mechanism.steps:
             raise BudgetError(
                 f"all {self.mechanism.steps} steps of the plan were taken; one more would not be covered by "
                 "the budget. Plan more steps before training."
+            )
+        if self.mechanism.batch_cap is not None and len(records) > (self.mechanism.rows or 0):
+            raise PlanError(
+                f"the batch cap was accounted for at most {self.mechanism.rows:,} records and there are more, "
+                "which cut batches more often. Plan with a larger number of rows, or without a cap."
             )
         self.taken += 1
         with memory.explained():
