@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from understudy.charges import LABELS, ROWS, TEACHER, TRAINING, shared_charges, side_charges
 from understudy.errors import BudgetError, PlanError
 from understudy.privacy.accounting import Spent, spent
 from understudy.privacy.budget import Adjacency, Budget
 from understudy.privacy.calibration import noise_for, steps_for
 from understudy.privacy.mechanisms import Charge, GaussianRelease, Mechanism, Selection, SubsampledGaussian
-from understudy.recipes import NoisyLabelHistogram, Recipe, default_recipe, find_recipe
-from understudy.recipes.parts import SharedLabelHistogram
+from understudy.recipes import Recipe, default_recipe, find_recipe
 from understudy.recipes.serving import for_schema, refuse_unserved
 from understudy.schema import CodeSchema, ImageSchema, Schema, TableSchema
 
@@ -25,19 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 __all__ = ["Plan", "plan"]
-
-TRAINING = "training"
-LABELS = "label histogram"
-ROWS = "row count"
-EMBEDDING = "mean embedding"
-FEATURE_MEAN = "feature mean"
-TEACHER = "teacher"
-COLUMNS = "column counts"
-LABEL_PAIRS = "label pairs"
-PAIRS = "column pairs"
-
-ROW_COUNT_NOISE = 20.0
-"""Standard deviation of the noisy row count, when the curator does not declare the number of rows."""
 
 DEFAULT_SAMPLING_RATE = 0.01
 """The sampling rate when the number of rows is not public, so that it depends on nothing private."""
@@ -230,7 +217,7 @@ def plan(
     if not chosen.has_critic:
         return _statistic_plan(chosen, schema, rows, budget)
     rate = _sampling_rate(chosen.batch, rows)
-    fixed = _side_charges(chosen, schema, rows)
+    fixed = side_charges(chosen, schema, rows)
     training = _training(chosen, rate, fixed, budget, batch_cap, rows)
     charges = (*fixed, Charge(TRAINING, training))
     total = spent(charges, delta, adjacency)
@@ -286,17 +273,6 @@ def _sampling_rate(batch: int, rows: int | None) -> float:
     return batch / rows
 
 
-def _side_charges(recipe: Recipe, schema: Schema | None, rows: int | None) -> tuple[Charge, ...]:
-    """What is spent besides training: the row count if private, the class counts if needed."""
-    charges = []
-    if rows is None:
-        charges.append(Charge(ROWS, GaussianRelease(ROW_COUNT_NOISE)))
-    labelled = schema is None or schema.label_classes is not None
-    if recipe.conditional and labelled and isinstance(recipe.labels, NoisyLabelHistogram):
-        charges.append(Charge(LABELS, GaussianRelease(recipe.labels.noise_multiplier)))
-    return tuple(charges)
-
-
 def _check_cap(recipe: Recipe, cap: int | None, rows: int | None, *, private: bool) -> None:
     """Refuse a cap that has no meaning, or that would cut batches often and so change what is learned."""
     if cap is None:
@@ -343,10 +319,10 @@ def _training(
 
 def _statistic_plan(recipe: Recipe, schema: Schema | None, rows: int | None, budget: Budget) -> Plan:
     """A run without a critic: every charge is a Gaussian release, and shares of 1/σ² decide between them."""
-    fixed = _side_charges(recipe, schema, rows)
+    fixed = side_charges(recipe, schema, rows)
 
     def charges(sigma: float) -> tuple[Charge, ...]:
-        return (*fixed, *_shared_charges(recipe, schema, sigma))
+        return (*fixed, *shared_charges(recipe, schema, sigma))
 
     sigma = noise_for(charges, budget)
     taught = _with_lessons(recipe, charges(sigma), rows)
@@ -370,30 +346,6 @@ def _with_lessons(recipe: Recipe, charges: Sequence[Charge], rows: int | None) -
     assert isinstance(release, GaussianRelease)
     whole = release.noise_multiplier / math.sqrt(release.count)
     return replace(recipe, teacher=recipe.teacher.at_noise(None if rows is None else whole / rows))
-
-
-def _shared_charges(recipe: Recipe, schema: Schema | None, sigma: float) -> tuple[Charge, ...]:
-    """Releases that together cost what one with noise σ does, each its share of it, in the order they run."""
-    wanted: list[tuple[str, float, int]] = []
-    labelled = schema is None or schema.label_classes is not None
-    if isinstance(recipe.labels, SharedLabelHistogram) and labelled:
-        wanted.append((LABELS, recipe.labels.share, 1))
-    if (marginals := recipe.marginals) is not None:
-        several = not isinstance(schema, TableSchema) or len(schema.features) > 1
-        wanted.append((COLUMNS, marginals.column_share, 1))
-        wanted.append((LABEL_PAIRS, marginals.label_share if labelled else 0.0, 1))
-        wanted.append((PAIRS, marginals.pair_share if several else 0.0, 1))
-    if recipe.embedding is not None:
-        wanted.append((EMBEDDING, recipe.embedding.share, 1))
-    if recipe.teacher is not None:
-        wanted.append((FEATURE_MEAN, recipe.teacher.mean_share, 1))
-        wanted.append((TEACHER, recipe.teacher.share, recipe.teacher.lessons.steps))
-    whole = sum(share for _, share, _ in wanted)
-    return tuple(
-        Charge(purpose, GaussianRelease(sigma * math.sqrt(count * whole / share), count))
-        for purpose, share, count in wanted
-        if share > 0
-    )
 
 
 def _baseline(recipe: Recipe, schema: Schema | None, rows: int | None) -> Plan:

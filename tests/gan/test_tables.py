@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from tiny import TINY_IMAGES, TINY_TABLE, tiny_frame
+from understudy.charges import COLUMNS, LABEL_PAIRS, LABELS, PAIRS
 from understudy.checkpoint import Checkpoints
 from understudy.encode import encode
 from understudy.engine.noise import Noise, SeededNoise
@@ -32,7 +33,7 @@ from understudy.gan.binned import BinnedColumn, binned
 from understudy.gan.marginals import Marginals
 from understudy.gan.table_apprentice import TableApprentice
 from understudy.gan.table_publishing import publish_marginals
-from understudy.planning import COLUMNS, LABEL_PAIRS, LABELS, PAIRS, Plan, plan
+from understudy.planning import Plan, plan
 from understudy.recipes import RECIPES, default_recipe, recipe_from_toml, recipe_to_toml
 from understudy.recipes.parts import LatentClasses, NoisyMarginals, SharedLabelHistogram
 from understudy.release import Release

@@ -16,6 +16,7 @@ from scipy import stats
 
 from tiny import TINY_IMAGES, tiny_images
 from understudy.account import LedgerAccount
+from understudy.charges import EMBEDDING, FEATURE_MEAN, LABELS, TEACHER
 from understudy.checkpoint import Checkpoints
 from understudy.encode import encode
 from understudy.engine.noise import SeededNoise
@@ -30,7 +31,7 @@ from understudy.gan.embedding import Embedding, class_means, class_sums, noisy_c
 from understudy.gan.teacher import Taught, Teacher, clipped_gradient_sum, feature_sum, standardised
 from understudy.gan.warping import warped
 from understudy.gan.wavelets import Wavelets
-from understudy.planning import EMBEDDING, FEATURE_MEAN, LABELS, TEACHER, Plan, plan
+from understudy.planning import Plan, plan
 from understudy.privacy.accounting import spent
 from understudy.privacy.ledger import Ledger
 from understudy.recipes import RECIPES, Recipe

@@ -12,12 +12,13 @@ from understudy.audit.rehearsal import observed_charges, rehearsal_readings, reh
 from understudy.audit.step import Thoroughness, audit
 from understudy.audit.verdict import Audit, Outcome, Reading, judge
 from understudy.audit.wide import WideCritic
+from understudy.charges import TRAINING
 from understudy.encode import encoded_shape
 from understudy.engine import SecureNoise, SeededNoise
 from understudy.engine.clipping import MicrobatchClip
 from understudy.errors import PlanError
 from understudy.gan.critics import build_critic
-from understudy.planning import TRAINING, without_label
+from understudy.planning import without_label
 from understudy.privacy.accounting import spent
 from understudy.recipes.parts import ConvCritic
 from understudy.schema import ImageSchema

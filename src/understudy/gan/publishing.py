@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from understudy.charges import EMBEDDING, FEATURE_MEAN, TEACHER
 from understudy.encode import encoded_shape
 from understudy.errors import PlanError
 from understudy.gan.embedding import Embedding, class_means, noisy_class_sums
 from understudy.gan.generators import image_shape
 from understudy.gan.teacher import Teacher, teach
-from understudy.planning import EMBEDDING, FEATURE_MEAN, TEACHER
 from understudy.recipes.parts import (
     DeclaredLabels,
     NoisyLabelHistogram,

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from understudy.charges import COLUMNS, LABEL_PAIRS, PAIRS
 from understudy.gan.axes import axes_of
 from understudy.gan.binned import Compared, affordable, binned, chosen_pairs
 from understudy.gan.counting import column_marginals, label_marginals, noisy_counts, pair_marginals
 from understudy.gan.marginals import assembled
-from understudy.planning import COLUMNS, LABEL_PAIRS, PAIRS
 from understudy.schema import TableSchema
 
 if TYPE_CHECKING:
