@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from understudy.privacy.mechanisms import Charge, GaussianRelease
 from understudy.recipes.parts import NoisyLabelHistogram, SharedLabelHistogram
-from understudy.schema import TableSchema
+from understudy.schema import CodeSchema, TableSchema
 
 if TYPE_CHECKING:
     from understudy.recipes import Recipe
@@ -24,6 +24,10 @@ TEACHER = "teacher"
 COLUMNS = "column counts"
 LABEL_PAIRS = "label pairs"
 PAIRS = "column pairs"
+LENGTHS = "codes per record"
+CODE_COUNTS = "code counts"
+CODE_PAIRS = "code pairs"
+REPEATS = "code repetitions"
 
 ROW_COUNT_NOISE = 20.0
 """Standard deviation of the noisy row count, when the curator does not declare the number of rows."""
@@ -51,6 +55,12 @@ def shared_charges(recipe: Recipe, schema: Schema | None, sigma: float) -> tuple
         wanted.append((COLUMNS, marginals.column_share, 1))
         wanted.append((LABEL_PAIRS, marginals.label_share if labelled else 0.0, 1))
         wanted.append((PAIRS, marginals.pair_share if several else 0.0, 1))
+    if (counts := recipe.code_counts) is not None:
+        codes = schema if isinstance(schema, CodeSchema) else None
+        wanted.append((LENGTHS, counts.length_share, 1))
+        wanted.append((CODE_COUNTS, counts.code_share, 1))
+        wanted.append((CODE_PAIRS, counts.pair_share if codes is None or len(codes.codes) > 1 else 0.0, 1))
+        wanted.append((REPEATS, counts.repeat_share if codes is None or codes.max_count > 1 else 0.0, 1))
     if recipe.embedding is not None:
         wanted.append((EMBEDDING, recipe.embedding.share, 1))
     if recipe.teacher is not None:

@@ -19,6 +19,8 @@ from understudy.engine.noise import SecureNoise, SeededNoise
 from understudy.engine.nonprivate import NonPrivateStep
 from understudy.errors import CheckpointError, Interrupted
 from understudy.gan.apprentice import Apprentice
+from understudy.gan.code_apprentice import CodeApprentice
+from understudy.gan.code_publishing import publish_codes
 from understudy.gan.publishing import label_weights, mean_embedding, row_count, trained_teacher
 from understudy.gan.table_apprentice import TableApprentice
 from understudy.gan.table_publishing import publish_marginals
@@ -229,7 +231,7 @@ class Run(ABC):
         """One step of training."""
 
     @abstractmethod
-    def _learner(self) -> Trainer | Apprentice | TableApprentice:
+    def _learner(self) -> Trainer | Apprentice | TableApprentice | CodeApprentice:
         """What holds the networks."""
 
     @abstractmethod
@@ -318,9 +320,13 @@ class StatisticRun(Run):
         self._published = _Published(weights, count)
         if plan.recipe.marginals is not None:
             marginals = publish_marginals(plan, schema, rows, weights, count, noise)
-            self._apprentice: Apprentice | TableApprentice = TableApprentice(
+            self._apprentice: Apprentice | TableApprentice | CodeApprentice = TableApprentice(
                 plan.recipe, schema, marginals, self._seed
             )
+            return
+        if plan.recipe.code_counts is not None:
+            statistics = publish_codes(plan, schema, rows, weights, count, noise)
+            self._apprentice = CodeApprentice(plan.recipe, schema, statistics, self._seed)
             return
         assert weights is not None
         means = mean_embedding(plan, schema, rows, weights, count, noise)
@@ -332,6 +338,8 @@ class StatisticRun(Run):
         recipe, schema = self._plan.recipe, self._schema
         if recipe.marginals is not None:  # seconds on any machine, so always on the CPU
             self._apprentice = TableApprentice.restored(recipe, schema, tensors, self._seed)
+        elif recipe.code_counts is not None:
+            self._apprentice = CodeApprentice.restored(recipe, schema, tensors, self._seed)
         else:
             self._apprentice = Apprentice.restored(recipe, schema, tensors, self._seed, self._device)
 
@@ -340,7 +348,7 @@ class StatisticRun(Run):
         del rows, public
         self._apprentice.advance()
 
-    def _learner(self) -> Apprentice | TableApprentice:
+    def _learner(self) -> Apprentice | TableApprentice | CodeApprentice:
         return self._apprentice
 
     def _drawn(self) -> int:

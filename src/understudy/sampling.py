@@ -12,6 +12,7 @@ import torch
 from understudy.encode import decode
 from understudy.errors import ReleaseError
 from understudy.gan.apprentice import Performer
+from understudy.gan.code_generator import CodeGenerator
 from understudy.gan.generators import draw_latent
 from understudy.gan.tabular import TableGenerator
 from understudy.gan.warping import warped
@@ -113,7 +114,7 @@ def _with_certainty(recipe: Recipe, certainty: float | None) -> Recipe:
 
 
 def _draw(
-    generator: Generator | Performer | TableGenerator,
+    generator: Generator | Performer | TableGenerator | CodeGenerator,
     recipe: Recipe,
     labels: torch.Tensor | None,
     size: int,
@@ -148,13 +149,13 @@ def doubtful(seen: torch.Tensor, labels: torch.Tensor, certainty: float) -> torc
 
 
 def _made(
-    generator: Generator | Performer | TableGenerator,
+    generator: Generator | Performer | TableGenerator | CodeGenerator,
     recipe: Recipe,
     labels: torch.Tensor | None,
     size: int,
     source: torch.Generator,
 ) -> torch.Tensor:
-    if isinstance(generator, TableGenerator):
+    if isinstance(generator, (TableGenerator, CodeGenerator)):
         return generator.draw(labels, size, source)
     made: torch.Tensor = generator(draw_latent(recipe.latent, size, source), labels)
     return made if recipe.warp is None else warped(made, recipe.warp, source)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from understudy.gan.apprentice import Performer
+    from understudy.gan.code_generator import CodeGenerator
     from understudy.gan.generators import Generator
     from understudy.gan.tabular import TableGenerator
     from understudy.recipes import Recipe
@@ -74,7 +75,7 @@ def _expected_tensors(recipe: Recipe, schema: Schema) -> dict[str, Tensor]:
 
 def generator_with(
     weights: Mapping[str, Tensor], recipe: Recipe, schema: Schema
-) -> Generator | Performer | TableGenerator:
+) -> Generator | Performer | TableGenerator | CodeGenerator:
     """The generator with these weights, and with its teacher if it has one, ready to sample."""
     generator = build_performer(recipe, schema)
     generator.load_state_dict(dict(weights))

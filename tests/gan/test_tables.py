@@ -324,8 +324,8 @@ def test_the_charges_fit_the_schema() -> None:
         (None, "understudy", None),
         (ImageSchema(28, 28, 1), "small-images", "needs labelled images"),
         (ImageSchema(4, 28, 1, classes=("a", "b")), "dp-cgan", "at least 8×8"),
-        (CodeSchema(("a", "b")), "ppgan", "not codes"),
-        (CodeSchema(("a", "b"), label=Binary("c")), "dp-cgan", "not codes"),
+        (CodeSchema(("a", "b")), "understudy", None),
+        (CodeSchema(("a", "b"), label=Binary("c")), "understudy", None),
     ],
 )
 def test_the_default_recipe_serves_the_data_or_says_why_not(
@@ -341,10 +341,12 @@ def test_the_default_recipe_serves_the_data_or_says_why_not(
     assert made.recipe.tables is None
 
 
-def test_codes_are_refused_by_name() -> None:
-    """Who insists on our own recipe for codes is told which to take."""
-    with pytest.raises(PlanError, match="such as ppgan"):
-        plan(CodeSchema(("a", "b")), epsilon=1.0, rows=1000, recipe="understudy")
+def test_a_part_for_other_data_is_refused_by_name() -> None:
+    """Who passes the part for tables with codes, or noise to a recipe without a critic, is told what to take."""
+    with pytest.raises(
+        PlanError, match=r"is for tables here, not for codes\. Use the recipe understudy as it comes"
+    ):
+        plan(CodeSchema(("a", "b")), epsilon=1.0, rows=1000, recipe=TABLES)
     with pytest.raises(PlanError, match="--recipe dp-cgan"):
         plan(TINY_TABLE, epsilon=1.0, rows=1000, noise_multiplier=1.0)
 
@@ -359,11 +361,11 @@ def test_both_parts_are_one_recipe_file() -> None:
 def test_contradictions_are_refused() -> None:
     """Parts that would be silently ignored, and numbers that mean nothing, are errors."""
     own = RECIPES["understudy"]
-    with pytest.raises(RecipeError, match="field `tables`"):
+    with pytest.raises(RecipeError, match="fields `tables` and `codes`"):
         replace(own, marginals=NoisyMarginals())
     with pytest.raises(RecipeError, match="marginals of its own"):
         replace(own, tables=RECIPES["dp-cgan"])
-    with pytest.raises(RecipeError, match="embedding or marginals"):
+    with pytest.raises(RecipeError, match="needs a private statistic"):
         replace(RECIPES["dp-cgan"], labels=SharedLabelHistogram())
     for wrong in ({"bins": 1}, {"support": 0.0}, {"columns": 1}, {"pair_share": 2.0}):
         with pytest.raises(RecipeError):

@@ -38,7 +38,7 @@ from understudy.recipes import RECIPES, Recipe
 from understudy.recipes.parts import Lessons, LinearTeacher, MeanEmbedding, UpsamplingGenerator, Warp
 from understudy.release import Release
 from understudy.sampling import doubtful
-from understudy.schema import CodeSchema, ImageSchema
+from understudy.schema import ImageSchema
 
 GradientSum = Callable[[Taught, torch.Tensor, float], torch.Tensor]
 
@@ -300,13 +300,12 @@ def test_only_the_ratio_of_shares_matters() -> None:
 @pytest.mark.parametrize(
     ("schema", "text"),
     [
-        (CodeSchema(("a", "b")), "such as ppgan"),
         (ImageSchema(8, 8, 1), "needs labelled images"),
         (ImageSchema(7, 28, 1, classes=("a", "b")), "at least 8×8"),
     ],
 )
 def test_data_that_it_cannot_make_is_refused_in_the_plan(schema: ImageSchema, text: str) -> None:
-    """Codes, unlabelled and tiny images are refused before anything is spent."""
+    """Unlabelled and tiny images are refused before anything is spent."""
     with pytest.raises(PlanError, match=text):
         plan(schema, epsilon=1.0, rows=1000, recipe="understudy")
 

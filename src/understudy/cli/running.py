@@ -196,7 +196,5 @@ def choose_threads(plan: Plan, threads: int | None) -> None:
 
     if threads is not None:
         torch.set_num_threads(threads)
-    elif plan.recipe.marginals is not None or (
-        plan.recipe.has_critic and isinstance(plan.recipe.critic, DenseCritic)
-    ):
+    elif plan.recipe.embedding is None and isinstance(plan.recipe.critic, DenseCritic):
         torch.set_num_threads(1)

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from understudy.encode import encoded_shape
+from understudy.gan.code_generator import CodeGenerator, build_code_generator
 from understudy.gan.embedding import Embedding, brightness
 from understudy.gan.free_training import FreeTraining, parts_of
 from understudy.gan.generators import Generator, build_generator, draw_latent, image_shape
@@ -46,10 +47,12 @@ class Performer(nn.Module):
         return made
 
 
-def build_performer(recipe: Recipe, schema: Schema) -> Generator | Performer | TableGenerator:
+def build_performer(recipe: Recipe, schema: Schema) -> Generator | Performer | TableGenerator | CodeGenerator:
     """The module that a release of this recipe holds, with fresh weights."""
     if recipe.marginals is not None:
         return build_table_generator(recipe, schema)
+    if recipe.code_counts is not None:
+        return build_code_generator(recipe, schema)
     generator = build_generator(recipe, schema)
     if recipe.teacher is None:
         return generator

@@ -180,7 +180,7 @@ def build_generator(recipe: Recipe, schema: Schema) -> Generator:
                 )
             return Upsampler(part, recipe.latent.dim, classes, image_shape(shape, recipe.name))
         case LatentClasses():
-            raise PlanError(f"recipe {recipe.name!r} makes tables from marginals only.")
+            raise PlanError(f"recipe {recipe.name!r} makes tables and codes from counts only.")
     return Generator(body, classes, shape)
 
 

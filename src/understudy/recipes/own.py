@@ -1,4 +1,4 @@
-"""Our own system: a private statistic instead of a critic, one for images and one for tables."""
+"""Our own system: a private statistic instead of a critic, one each for images, tables and codes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from understudy.recipes.parts import (
     Lessons,
     LinearTeacher,
     MeanEmbedding,
+    NoisyCodeCounts,
     NoisyMarginals,
     SharedLabelHistogram,
     UpsamplingGenerator,
@@ -30,9 +31,21 @@ _TABLES = Recipe(
     marginals=NoisyMarginals(),
 )
 
+_CODES = Recipe(
+    name="understudy",
+    summary="generator fitted to noisy counts of codes and of pairs of codes",
+    source="Understudy, docs/recipe.md",
+    generator=LatentClasses(64),
+    labels=SharedLabelHistogram(),
+    generator_optimiser=Adam(rate=0.05, final_rate=1e-3, beta1=0.9, beta2=0.99),
+    batch=1,
+    steps=400,
+    code_counts=NoisyCodeCounts(),
+)
+
 UNDERSTUDY = Recipe(
     name="understudy",
-    summary="generator fitted to a noisy statistic: labelled images by a mean embedding, tables by marginals",
+    summary="generator fitted to noisy statistics of labelled images, tables or codes",
     source="Understudy, docs/recipe.md",
     generator=UpsamplingGenerator(),
     latent=Latent(64),
@@ -45,4 +58,5 @@ UNDERSTUDY = Recipe(
     teacher=LinearTeacher(quiet_lessons=Lessons(steps=150, rate=200.0, bound=0.5)),
     warp=Warp(),
     tables=_TABLES,
+    codes=_CODES,
 )

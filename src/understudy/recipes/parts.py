@@ -16,6 +16,7 @@ from understudy.recipes.statistics import (
     Lessons,
     LinearTeacher,
     MeanEmbedding,
+    NoisyCodeCounts,
     NoisyMarginals,
     Warp,
     check_share,
@@ -37,6 +38,7 @@ __all__ = [
     "LinearTeacher",
     "MeanEmbedding",
     "NoWarmStart",
+    "NoisyCodeCounts",
     "NoisyLabelHistogram",
     "NoisyMarginals",
     "Optimiser",
@@ -108,7 +110,7 @@ class UpsamplingGenerator:
 
 @dataclass(frozen=True)
 class LatentClasses:
-    """Equally likely latent classes, each with chances for every outcome of every column (tables only)."""
+    """Equally likely latent classes, each with its own chances of all outcomes (tables and codes only)."""
 
     kind: ClassVar[str] = "latent-classes"
     count: int = 100

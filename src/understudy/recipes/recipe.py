@@ -19,6 +19,7 @@ from understudy.recipes.parts import (
     LatentClasses,
     LinearTeacher,
     MeanEmbedding,
+    NoisyCodeCounts,
     NoisyLabelHistogram,
     NoisyMarginals,
     NoWarmStart,
@@ -57,9 +58,9 @@ class Recipe:
     `noise_multiplier` and `steps` at least one must be given, here or to `plan`; the other follows from the
     budget.
 
-    With an `embedding` (images) or `marginals` (tables) there is no critic: the generator learns from a private
-    statistic. `steps` and `batch` are then those of the generator, which are free. Fields about the critic stay at
-    their defaults in such a recipe and are not written.
+    With an `embedding` (images), `marginals` (tables) or `code_counts` (codes) there is no critic: the generator
+    learns from a private statistic. `steps` and `batch` are then those of the generator, which are free. Fields about
+    the critic stay at their defaults in such a recipe and are not written.
 
     Args:
         name: how the command line calls it.
@@ -86,9 +87,11 @@ class Recipe:
         warm_start: what happens before the first private step.
         embedding: the private statistic of images that replaces the critic, or None.
         marginals: the private statistic of tables that replaces the critic, or None.
+        code_counts: the private statistic of codes that replaces the critic, or None.
         teacher: the private classifier that labels generated images, or None; needs an embedding.
         warp: distortions of generated images before they are labelled, or None; needs an embedding.
         tables: the recipe that takes over when the data is a table, or None.
+        codes: the recipe that takes over when the data are codes, or None.
     """
 
     name: str
@@ -118,12 +121,14 @@ class Recipe:
     teacher: LinearTeacher | None = None
     warp: Warp | None = None
     marginals: NoisyMarginals | None = None
+    code_counts: NoisyCodeCounts | None = None
     tables: Recipe | None = None
+    codes: Recipe | None = None
 
     @property
     def has_critic(self) -> bool:
         """Whether a critic sees private records; otherwise the generator learns from a private statistic."""
-        return self.embedding is None and self.marginals is None
+        return self.embedding is None and self.marginals is None and self.code_counts is None
 
     @property
     def silent_fields(self) -> frozenset[str]:
@@ -165,7 +170,7 @@ class Recipe:
             )
         if self.has_critic and isinstance(self.labels, SharedLabelHistogram):
             raise RecipeError(
-                f"recipe {self.name!r}: a shared label histogram needs an embedding or marginals; "
+                f"recipe {self.name!r}: a shared label histogram needs a private statistic; "
                 "with a critic choose a noisy histogram."
             )
         if not self.has_critic and (not self.conditional or self.steps is None):
@@ -178,14 +183,19 @@ class Recipe:
                 raise RecipeError(
                     f"recipe {self.name!r}: {one.name} is about a critic, and this recipe has none; take it out."
                 )
-        if self.embedding is not None and self.marginals is not None:
+        statistics = (self.embedding, self.marginals, self.code_counts)
+        if sum(one is not None for one in statistics) > 1:
             raise RecipeError(
-                f"recipe {self.name!r}: an embedding is for images and marginals are for tables; put the "
-                "recipe for tables into the field `tables`."
+                f"recipe {self.name!r}: an embedding is for images, marginals are for tables and code "
+                "counts for codes. Put the recipes for tables and codes into the fields `tables` and `codes`."
             )
-        if isinstance(self.generator, LatentClasses) != (self.marginals is not None):
+        counted = self.marginals is not None or self.code_counts is not None
+        if isinstance(self.generator, LatentClasses) != counted:
             raise RecipeError(
-                f"recipe {self.name!r}: marginals and a generator of latent classes go together."
+                f"recipe {self.name!r}: a generator of latent classes goes with marginals or code counts, and with "
+                "nothing else."
             )
         if self.tables is not None and (self.tables.marginals is None or self.tables.tables is not None):
             raise RecipeError(f"recipe {self.name!r}: the recipe for tables needs marginals of its own.")
+        if self.codes is not None and (self.codes.code_counts is None or self.codes.codes is not None):
+            raise RecipeError(f"recipe {self.name!r}: the recipe for codes needs code counts of its own.")

@@ -46,10 +46,12 @@ def default_recipe(schema: Schema | None) -> DefaultRecipe:
 
 
 def for_schema(recipe: Recipe, schema: Schema | None) -> Recipe:
-    """The part of a recipe that fits the data: its recipe for tables, or what is left without that."""
+    """The part of a recipe that fits the data: its recipe for tables or codes, or what is left without those."""
     if isinstance(schema, TableSchema) and recipe.tables is not None:
         return recipe.tables
-    return replace(recipe, tables=None)
+    if isinstance(schema, CodeSchema) and recipe.codes is not None:
+        return recipe.codes
+    return replace(recipe, tables=None, codes=None)
 
 
 def refuse_unserved(recipe: Recipe, schema: Schema | None) -> None:
@@ -66,22 +68,20 @@ def refuse_unserved(recipe: Recipe, schema: Schema | None) -> None:
 _CURES: dict[type, str] = {
     ImageSchema: "Declare classes in the schema, or use a recipe with a critic, such as small-images or dp-cgan.",
     TableSchema: "Use the recipe understudy as it comes, or one with dense networks, such as dp-cgan.",
-    CodeSchema: "Use a recipe with dense networks, such as ppgan or dp-cgan.",
+    CodeSchema: "Use the recipe understudy as it comes, or one with dense networks, such as ppgan or dp-cgan.",
 }
 
 
 def _unserved(recipe: Recipe, schema: Schema) -> str | None:
     """Why a recipe without a critic cannot make such data, as a sentence; None if it can."""
     name = f"recipe {recipe.name!r}"
-    if recipe.marginals is not None:
-        return (
-            None if isinstance(schema, TableSchema) else f"{name} is for tables here, not for {schema.kind}."
-        )
+    what = "tables" if isinstance(schema, TableSchema) else schema.kind
+    if recipe.embedding is None:
+        made = "codes" if recipe.marginals is None else "tables"
+        return None if made == what else f"{name} is for {made} here, not for {what}."
     match schema:
-        case CodeSchema():
-            return f"{name} makes labelled images and tables, not codes."
-        case TableSchema():
-            return f"{name} has no part for tables."
+        case CodeSchema() | TableSchema():
+            return f"{name} has no part for {what}."
         case ImageSchema(classes=None):
             return f"{name} needs labelled images."
         case ImageSchema(height=height, width=width) if min(height, width) < SMALLEST_IMAGE:

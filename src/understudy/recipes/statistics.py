@@ -10,7 +10,15 @@ from dataclasses import dataclass, replace
 
 from understudy.errors import RecipeError
 
-__all__ = ["Lessons", "LinearTeacher", "MeanEmbedding", "NoisyMarginals", "Warp", "check_share"]
+__all__ = [
+    "Lessons",
+    "LinearTeacher",
+    "MeanEmbedding",
+    "NoisyCodeCounts",
+    "NoisyMarginals",
+    "Warp",
+    "check_share",
+]
 
 
 def check_share(what: str, share: float) -> None:
@@ -96,6 +104,46 @@ class NoisyMarginals:
                 "marginals need a positive support and at least two columns in pairs, "
                 f"got {self.support} and {self.columns}."
             )
+
+
+@dataclass(frozen=True)
+class NoisyCodeCounts:
+    """Noisy counts of how many codes records have, of codes, of codes in pairs, and of how often codes are repeated.
+
+    The influence of a record is bounded by how many codes it has, not by how many there are.
+
+    Args:
+        longest: records with more different codes count as having this many.
+        covered: the share of records that count with all their codes; longer ones take part with some of them.
+        frequent: how many of the most frequent codes are compared in pairs.
+        repeats: the length to which a record's vector of repetitions is shortened; for counted codes only.
+        length_share: the part of the budget (of 1/σ²) that the counts of lengths take.
+        code_share: the part that the counts of codes take.
+        pair_share: the part that pairs take; 0 leaves them out.
+        repeat_share: the part that repetitions take where codes are counted.
+    """
+
+    longest: int = 64
+    covered: float = 0.99
+    frequent: int = 256
+    repeats: float = 4.0
+    length_share: float = 0.05
+    code_share: float = 0.4
+    pair_share: float = 0.5
+    repeat_share: float = 0.1
+
+    def __post_init__(self) -> None:
+        for what in ("length", "code", "repeat"):
+            check_share(f"{what} counts", getattr(self, f"{what}_share"))
+        if self.pair_share != 0:
+            check_share("code pairs", self.pair_share)
+        if self.longest < 1 or self.frequent < 2 or not self.repeats > 0:
+            raise RecipeError(
+                "code counts need a positive longest record and length of repetitions, and at least two codes in "
+                f"pairs, got {self.longest}, {self.repeats} and {self.frequent}."
+            )
+        if not 0 < self.covered <= 1:
+            raise RecipeError(f"the share of covered records must lie in (0, 1], got {self.covered}.")
 
 
 @dataclass(frozen=True)
