@@ -18,6 +18,8 @@ def tiny() -> Scale:
         code_counts=None,
         rows=300,
         dense_steps=3,
+        wide_steps=3,
+        strategy_steps=2,
         conv_steps=2,
         table_steps=3,
         long_steps=2,

@@ -31,8 +31,10 @@ STUDIES: dict[str, Callable[[Scale], Study]] = {
 
 QUICK = Scale(
     "quick",
-    dense_steps=1_200,
+    dense_steps=1_000,
+    wide_steps=300,
     conv_steps=20,
+    strategy_steps=20,
     long_steps=800,
     curve_steps=80,
     warm_steps=300,
@@ -49,7 +51,9 @@ QUICK = Scale(
 FULL = Scale(
     "full",
     dense_steps=4_000,
+    wide_steps=3_000,
     conv_steps=120,
+    strategy_steps=1_000,
     long_steps=5_000,
     curve_steps=1_000,
     warm_steps=3_000,

@@ -45,8 +45,8 @@ def study(scale: Scale) -> Study:
         image_job(scale, "real", None, None),
         image_job(scale, "cgan", CGAN, None),
         image_job(scale, "dp-cgan", DP_CGAN, _EPSILON, once=False),
-        image_job(scale, "dp-cgan-printed", DP_CGAN_PRINTED, _EPSILON),
-        image_job(scale, "dp-cgan-basic", DP_CGAN_BASIC, _EPSILON),
+        image_job(scale, "dp-cgan-printed", DP_CGAN_PRINTED, _EPSILON, once=False),
+        image_job(scale, "dp-cgan-basic", DP_CGAN_BASIC, _EPSILON, once=False),
     )
     printed = {
         "real": (0.9217, 0.9760),

@@ -104,13 +104,15 @@ def _job_name(label: str) -> str:
 
 def _labelled_jobs(scale: Scale, inception: Inception, tasks: tuple[Score, ...]) -> tuple[Job, ...]:
     def job(name: str, recipe: Recipe | None, epsilon: float | None, *scores: Score) -> Job:
-        data, steps = scale.images, scale.conv_steps
+        data, steps = scale.images, scale.strategy_steps
         job = Job(name, data, recipe, epsilon, scores, steps, scale.rows, scale.public, scale.drawn)
         return replace(job, once=True)
 
     best = _recipe(_EVERY, scale.warm_steps)
     return (
-        replace(job("dp-gan", best, 4.0, inception, *tasks), once=False, stops=(_WARM,)),
+        replace(
+            job("dp-gan", best, 4.0, inception, *tasks), steps=scale.conv_steps, once=False, stops=(_WARM,)
+        ),
         replace(job("gan", _GAN, None, inception, *tasks), steps=scale.warm_steps),
         job("real", None, None, inception),
         *(
@@ -126,7 +128,7 @@ def _unlabelled_jobs(scale: Scale) -> tuple[Job, ...]:
 
     def job(data: str, kind: str, recipe: Recipe | None, epsilon: float | None) -> Job:
         name, score = f"{data}-{kind}", (JensenShannon(),)
-        job = Job(name, data, recipe, epsilon, score, scale.conv_steps, scale.rows, scale.public, drawn)
+        job = Job(name, data, recipe, epsilon, score, scale.strategy_steps, scale.rows, scale.public, drawn)
         return replace(job, once=True)
 
     jobs = []
@@ -134,7 +136,7 @@ def _unlabelled_jobs(scale: Scale) -> tuple[Job, ...]:
         jobs += [
             job(data, "real", None, None),
             job(data, "gan", _GAN, None),
-            job(data, "dp-gan", _recipe(_EVERY, _short(scale)), 10.0),
+            replace(job(data, "dp-gan", _recipe(_EVERY, _short(scale)), 10.0), steps=scale.conv_steps),
             *(
                 job(data, _job_name(label), _recipe(switches, _short(scale)), 10.0)
                 for label, switches, _, _ in _STRATEGIES

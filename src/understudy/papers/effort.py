@@ -26,6 +26,7 @@ from understudy.recipes.parts import (
     PublicWarmStart,
     UpsamplingGenerator,
 )
+from understudy.recipes.serving import for_schema
 
 if TYPE_CHECKING:
     from understudy.papers.study import Job, Score, Study
@@ -58,10 +59,11 @@ def _job_seconds(job: Job) -> float:
     scored = sum(_score_seconds(score, job.drawn) for score in job.scores) * (1 + len(job.stops))
     if job.recipe is None:
         return scored
-    steps = job.steps or job.recipe.steps or 0
-    operations = steps * _step_operations(job.recipe, job.dataset, job.public)
-    if isinstance(job.recipe.warm_start, PublicWarmStart):
-        operations += job.recipe.warm_start.steps * _step_operations(job.recipe, job.dataset, public=0)
+    recipe = for_schema(job.recipe, known_schema(job.dataset))
+    steps = job.steps or recipe.steps or 0
+    operations = steps * _step_operations(recipe, job.dataset, job.public)
+    if isinstance(recipe.warm_start, PublicWarmStart):
+        operations += recipe.warm_start.steps * _step_operations(recipe, job.dataset, public=0)
     return scored + operations / RATE
 
 

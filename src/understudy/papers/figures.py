@@ -77,7 +77,10 @@ def _curves(figure: CurvesFigure, outcomes: Sequence[Outcome]) -> Any:
     for curve in figure.curves:
         runs = [outcome for outcome in outcomes if outcome.job == curve.job]
         points = [
-            (places[0].epsilon, over_seeds([place.values[figure.score.name] for place in places]))
+            (
+                places[0].epsilon,
+                over_seeds([place.values[figure.score.name] for place in places], figure.score.limits),
+            )
             for places in zip(*((*run.points, run) for run in runs), strict=True)
         ]
         axes.errorbar(

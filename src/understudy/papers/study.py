@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import hashlib
 import json
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
@@ -54,6 +55,7 @@ class Classified:
     """A classifier trained on synthetic rows alone and tested on real ones."""
 
     kind: ClassVar[str] = "classified"
+    limits: ClassVar[tuple[float, float]] = (0.0, 1.0)
     learner: Learner
     metric: Metric
 
@@ -73,6 +75,7 @@ class Inception:
     """
 
     kind: ClassVar[str] = "inception"
+    limits: ClassVar[tuple[float, float]] = (1.0, math.inf)
     splits: int = 10
     judge_rows: int | None = None
 
@@ -87,6 +90,7 @@ class JensenShannon:
     """The dp-gan paper's score of unlabelled images; 0 is best."""
 
     kind: ClassVar[str] = "jensen-shannon"
+    limits: ClassVar[tuple[float, float]] = (0.0, math.inf)
     name: ClassVar[str] = "Jensen-Shannon score"
 
 
@@ -95,6 +99,7 @@ class SemiSupervised:
     """Accuracy of a classifier of few labelled images that is helped by synthetic ones (Algorithm 4 of dp-gan)."""
 
     kind: ClassVar[str] = "semi-supervised"
+    limits: ClassVar[tuple[float, float]] = (0.0, 1.0)
     labelled: int
     steps: int = 600
 
@@ -114,6 +119,11 @@ class CodeFidelity:
 
     kind: ClassVar[str] = "codes"
     name: str = "prevalence correlation"
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """The least and the largest value that it can have."""
+        return (-1.0, 1.0) if "correlation" in self.name else (0.0, math.inf)
 
 
 Score = Classified | Inception | JensenShannon | SemiSupervised | CodeFidelity
@@ -327,8 +337,10 @@ class Scale:
         code_counts: the same as how often each occurs.
         rows: training rows, None for all.
         dense_steps: critic steps of dense systems, None for as many as the budget allows.
+        wide_steps: critic steps of ppgan, whose networks are ten times as wide, the same.
         table_steps: critic steps on the table, the same.
-        conv_steps: critic steps of convolutional systems in comparisons, None for as many as the budget allows.
+        conv_steps: critic steps of dp-gan after its steps on public images, None for as many as the budget allows.
+        strategy_steps: critic steps of convolutional systems in comparisons, the same.
         long_steps: critic steps of the convolutional systems that carry a paper's main number, the same.
         curve_steps: critic steps of each curve of small-images, the same.
         warm_steps: steps on public images before the private ones.
@@ -349,8 +361,10 @@ class Scale:
     code_counts: str | None = "diabetes130-counts"
     rows: int | None = None
     dense_steps: int | None = None
+    wide_steps: int | None = None
     table_steps: int | None = 5_850
     conv_steps: int | None = None
+    strategy_steps: int | None = None
     long_steps: int | None = None
     curve_steps: int | None = None
     warm_steps: int = 1_200

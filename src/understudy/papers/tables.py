@@ -123,8 +123,13 @@ def _text(value: float | None) -> str:
     return f"{value:,.0f}" if 1e4 <= abs(value) < 1e9 else f"{value:.4g}"
 
 
-def over_seeds(values: Sequence[Value]) -> Value:
-    """The mean over seeds; its interval joins the spread over seeds with the mean interval of one run."""
+def over_seeds(values: Sequence[Value], limits: tuple[float, float] = (-math.inf, math.inf)) -> Value:
+    """The mean over seeds; its interval joins the spread over seeds with the mean interval of one run.
+
+    Args:
+        values: one for each seed.
+        limits: values that the measure can have; the interval ends there.
+    """
     mean = float(np.mean([value.value for value in values]))
     floors = [value.floor for value in values if value.floor is not None]
     floor = float(np.mean(floors)) if floors else None
@@ -136,7 +141,7 @@ def over_seeds(values: Sequence[Value]) -> Value:
         return Value(mean, values[0].low, values[0].high, floor)
     spread = float(np.std([value.value for value in values], ddof=1)) / math.sqrt(len(values))
     half = math.hypot(float(stats.t.ppf(0.975, len(values) - 1)) * spread, within or 0.0)
-    return Value(mean, mean - half, mean + half, floor)
+    return Value(mean, max(limits[0], mean - half), min(limits[1], mean + half), floor)
 
 
 def fill(study: Study, outcomes: Sequence[Outcome]) -> tuple[FilledTable, ...]:
@@ -176,7 +181,7 @@ def _by_job(outcomes: Sequence[Outcome]) -> dict[str, list[Outcome]]:
 def _row(line: Line, found: Mapping[str, Sequence[Outcome]], known: Mapping[tuple[str, str], Claim]) -> Row:
     claim = None if line.claim is None else known[line.claim]
     runs = [_at(run, line.stop) for run in found.get(line.job or "", ())]
-    ours = over_seeds([run.values[line.score.name] for run in runs]) if runs else None
+    ours = over_seeds([run.values[line.score.name] for run in runs], line.score.limits) if runs else None
     return Row(
         setting=line.label,
         measure=line.score.name,
@@ -201,7 +206,7 @@ def _at(run: Outcome, stop: int | None) -> Outcome | Point:
 def _generate_scores(table: GenerateScoreTable, found: Mapping[str, Sequence[Outcome]]) -> tuple[Row, ...]:
     """The inception score of each job, and the degenerate score that the ppgan paper makes of it."""
     means = {
-        job: over_seeds([run.values[table.score.name] for run in found[job]])
+        job: over_seeds([run.values[table.score.name] for run in found[job]], table.score.limits)
         for job in table.jobs
         if job in found
     }
