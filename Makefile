@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow check format bench bench-ledger bench-utility bench-utility-tables clean
+.PHONY: help setup demo test test-slow check format bench bench-ledger bench-utility bench-utility-tables bench-utility-codes clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -48,6 +48,9 @@ bench-utility: $(STAMP)  ## usefulness of synthetic images for every recipe; hou
 
 bench-utility-tables: $(STAMP)  ## usefulness of synthetic tables beside a paper's recipe; minutes, resumable
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.utility_tables $(ARGS)
+
+bench-utility-codes: $(STAMP)  ## faithfulness of synthetic code vectors beside a paper's recipe; minutes, resumable
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.utility_codes $(ARGS)
 
 clean:  ## remove what the targets made
 	rm -rf $(VENV) demo build dist

@@ -15,18 +15,12 @@ data are the ceiling.
 
 from __future__ import annotations
 
-import argparse
-import json
-import statistics
 import time
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import torch
-
+from benchmarks.utility_cells import measure_cells, parser_for
 from benchmarks.utility_systems import REAL, Cell
-from understudy.cli.console import progress_bar
 from understudy.cli.progress import fit_with_bar
 from understudy.data import known
 from understudy.encode import encode
@@ -114,54 +108,14 @@ def _scores(frame: pd.DataFrame, dataset: Dataset, schema: TableSchema, seed: in
     return line
 
 
-def table(lines: list[Line]) -> str:
-    """Mean and spread over runs, as Markdown."""
-    numbers = [f"{one.value}, {what}" for one in LEARNERS for what in ("AuROC", "accuracy")]
-    numbers += ["one-way error", "two-way error", "seconds"]
-    text = ["| data | ε | system | runs | " + " | ".join(numbers) + " |", "|---" * (4 + len(numbers)) + "|"]
-    groups: dict[tuple[str, float | None, str], list[Line]] = {}
-    for line in lines:
-        groups.setdefault((line["data"], line["budget"], line["system"]), []).append(line)
-    for (data, budget, system), found in sorted(
-        groups.items(), key=lambda item: (item[0][0], str(item[0][1]))
-    ):
-        values = [_mean([line[name] for line in found if name in line]) for name in numbers]
-        text.append(f"| {data} | {budget or ''} | {system} | {len(found)} | " + " | ".join(values) + " |")
-    return "\n".join(text)
-
-
-def _mean(values: list[float]) -> str:
-    if not values:
-        return ""
-    spread = f" ± {statistics.stdev(values):.3f}" if len(values) > 1 else ""
-    return f"{statistics.mean(values):.3f}{spread}"
-
-
 def main() -> None:
     """Measure what is missing, print the table."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    default = Path("bench-utility") / "tables.json"
-    parser.add_argument("--json", type=Path, default=default, help="finished cells; read and written")
-    parser.add_argument("--runs", type=int, default=3, help="runs of every cell")
-    parser.add_argument("--only", default="", help="cells whose name has this in it, such as 'adult, ε 1'")
+    parser = parser_for(__doc__, "tables")
     parser.add_argument("--ablation", action="store_true", help="also take out marginals: thyroid and adult")
     options = parser.parse_args()
-    torch.set_num_threads(1)
-    options.json.parent.mkdir(parents=True, exist_ok=True)
-    lines: list[Line] = json.loads(options.json.read_text()) if options.json.exists() else []
-    done = {(line["data"], line["budget"], line["system"], line["run"]) for line in lines}
-    cells = [cell for cell in cells_of(options.runs, ablation=options.ablation) if options.only in str(cell)]
-    missing = [cell for cell in cells if (cell.data, cell.epsilon, cell.system, cell.run) not in done]
-    with progress_bar() as bar:
-        task = bar.add_task("cells", total=len(missing), note="")
-        for cell in missing:
-            bar.update(task, note=str(cell))
-            lines.append(measure(cell, bar))
-            options.json.write_text(json.dumps(lines, indent=1), encoding="utf-8")
-            bar.advance(task)
-    print(table(lines))
+    numbers = [f"{one.value}, {what}" for one in LEARNERS for what in ("AuROC", "accuracy")]
+    numbers += ["one-way error", "two-way error", "seconds"]
+    measure_cells(options, cells_of(options.runs, ablation=options.ablation), measure, numbers)
 
 
 if __name__ == "__main__":
