@@ -191,7 +191,10 @@ def test_a_line_without_a_run_shows_the_paper_alone(tiny: Scale) -> None:
     line = Line("LSUN", None, Inception(), 4.16, remark="cannot be had here")
     filled = fill(replace(study, tables=(Table("t", "t", (line,)),)), [])
     assert filled[0].rows[0].ours is None
-    assert "| LSUN | inception score, 10 splits | 4.16 | – |" in filled[0].markdown()
+    text = filled[0].markdown()
+    assert "Measure: inception score, 10 splits. Remark: cannot be had here." in text
+    assert "| setting | paper |" in text  # columns without anything are left out
+    assert "| LSUN | 4.16 |" in text
 
 
 def test_a_table_is_valid_json_and_csv_with_missing_numbers() -> None:

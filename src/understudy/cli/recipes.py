@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
 
 from understudy.cli.console import out, print_json
 
+if TYPE_CHECKING:
+    from understudy.recipes import Recipe
+
 __all__ = ["app"]
+
+_WIDE = 150
+"""Columns that a terminal must have to show every fact in a column of its own."""
 
 app = typer.Typer(
     help="The private GANs that come with the package, side by side.", invoke_without_command=True
@@ -34,33 +40,45 @@ def list_recipes(
     if as_json:
         print_json([to_plain(recipe) for recipe in RECIPES.values()])
         return
-    table = Table(title="recipes")
-    for heading in (
-        "name",
-        "objective",
-        "networks",
-        "labels",
-        "clipping",
-        "batch",
-        "σ",
-        "critic steps",
-        "summary",
-    ):
-        table.add_column(heading, overflow="fold")
-    for recipe in RECIPES.values():
-        plain = to_plain(recipe)
-        table.add_row(
-            recipe.name,
-            plain["objective"]["kind"] if recipe.has_critic else "private statistic",
-            f"{plain['generator']['kind']} / {plain['critic']['kind'] if recipe.has_critic else 'none'}",
-            plain["labels"]["kind"] if recipe.conditional else "none",
-            plain["clipping"]["kind"] if recipe.has_critic else "unit norm",
-            str(recipe.batch),
-            "from budget" if recipe.noise_multiplier is None else f"{recipe.noise_multiplier:g}",
-            str(plain["turns"].get("count", plain["turns"]["kind"])) if recipe.has_critic else "0",
-            recipe.summary,
-        )
-    out.print(table)
+    facts = [_facts(recipe) for recipe in RECIPES.values()]
+    out.print(_wide(facts) if out.width >= _WIDE else _narrow(facts))
+
+
+def _facts(recipe: Recipe) -> dict[str, str]:
+    """What tells a recipe from others, by heading."""
+    from understudy.codec import to_plain
+
+    plain = to_plain(recipe)
+    critic = recipe.has_critic
+    return {
+        "name": recipe.name,
+        "objective": plain["objective"]["kind"] if critic else "private statistic",
+        "networks": f"{plain['generator']['kind']} / {plain['critic']['kind'] if critic else 'none'}",
+        "labels": plain["labels"]["kind"] if recipe.conditional else "none",
+        "clipping": plain["clipping"]["kind"] if critic else "unit norm",
+        "batch": str(recipe.batch),
+        "σ": "from budget" if recipe.noise_multiplier is None else f"{recipe.noise_multiplier:g}",
+        "critic steps": str(plain["turns"].get("count", plain["turns"]["kind"])) if critic else "0",
+        "summary": recipe.summary,
+    }
+
+
+def _wide(facts: list[dict[str, str]]) -> Table:
+    """One column for each fact."""
+    table = Table(*facts[0], title="recipes")
+    for one in facts:
+        table.add_row(*one.values())
+    return table
+
+
+def _narrow(facts: list[dict[str, str]]) -> Table:
+    """All facts of a recipe below its summary, for ordinary terminals."""
+    table = Table("name", "what it is", title="recipes", show_lines=True)
+    for one in facts:
+        told = " · ".join(f"{name} {value}" for name, value in one.items() if name not in ("name", "summary"))
+        table.add_row(one["name"], f"{one['summary']}\n[dim]{told}[/dim]")
+    table.columns[0].no_wrap = True
+    return table
 
 
 @app.command("show")

@@ -5,8 +5,6 @@ from __future__ import annotations
 import base64
 from typing import TYPE_CHECKING
 
-from understudy.papers.tables import cells
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
@@ -15,20 +13,6 @@ if TYPE_CHECKING:
     from understudy.papers.tables import FilledTable
 
 __all__ = ["write_page"]
-
-_HEADINGS = (
-    "setting",
-    "measure",
-    "paper",
-    "claimed ε",
-    "certified ε of its setting",
-    "our ε",
-    "ours",
-    "95 % interval",
-    "floor",
-    "runs",
-    "remark",
-)
 
 _PAGE = """<!doctype html>
 <html lang="en">
@@ -41,13 +25,12 @@ body { font: 15px/1.5 system-ui, sans-serif; max-width: 76rem; margin: 2rem auto
 h1 { line-height: 1.2; }
 h2 { font-size: 1.05rem; margin: 2rem 0 .5rem; }
 .wide { overflow-x: auto; }
-table { border-collapse: collapse; min-width: 68rem; }
+table { border-collapse: collapse; }
 th, td { border-bottom: 1px solid #d5d5dd; padding: .25rem .6rem; text-align: left; vertical-align: top; }
 th { vertical-align: bottom; }
 .number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 th.number { white-space: normal; }
-td:nth-child(-n + 2) { min-width: 9rem; }
-td:last-child { min-width: 14rem; }
+th.number { max-width: 7rem; }
 .figures { display: flex; flex-wrap: wrap; gap: 1rem; margin-top: 2rem; }
 figure { margin: 0; max-width: 36rem; }
 img { max-width: 100%; height: auto; }
@@ -60,14 +43,15 @@ paper's stated run costs when it is done right. Runs are seeded so that they can
 {% for note in study.notes %}<p>{{ note }}</p>
 {% endfor %}
 {% for table in tables %}<h2>{{ table.title }}</h2>
+{% if table.words %}<p>{{ table.words }}</p>{% endif %}
 <div class="wide"><table>
-<thead><tr>{% for heading in headings %}<th scope="col"{% if 2 <= loop.index0 <= 9 %} class="number"{% endif %}>
-{{- heading -}}
-</th>{% endfor %}</tr></thead>
+<thead><tr>{% for heading in table.headings -%}
+<th scope="col"{% if table.numeric[loop.index0] %} class="number"{% endif %}>{{ heading }}</th>
+{%- endfor %}</tr></thead>
 <tbody>
-{% for row in table.rows %}<tr>{% for cell in cells(row) %}<td{% if 2 <= loop.index0 <= 9 %} class="number"{% endif %}>
-{{- cell -}}
-</td>{% endfor %}</tr>
+{% for row in table.rows %}<tr>{% for cell in row -%}
+<td{% if table.numeric[loop.index0] %} class="number"{% endif %}>{{ cell }}</td>
+{%- endfor %}</tr>
 {% endfor %}</tbody></table></div>
 {% if table.remark %}<p>{{ table.remark }}</p>{% endif %}
 {% endfor %}
@@ -91,9 +75,8 @@ def write_page(
         (figure, base64.b64encode(picture.read_bytes()).decode())
         for figure, picture in zip(study.figures, pictures, strict=True)
     ]
-    text = template.render(
-        study=study, scale=scale, tables=tables, figures=shown, headings=_HEADINGS, cells=cells
-    )
+    printed = [table.shown() for table in tables]
+    text = template.render(study=study, scale=scale, tables=printed, figures=shown)
     path = out / "report.html"
     path.write_text(text, encoding="utf-8")
     return path

@@ -63,6 +63,42 @@ class Row:
     remark: str = ""
 
 
+_HEADINGS = (
+    "setting",
+    "measure",
+    "paper",
+    "claimed ε",
+    "certified ε of its setting",
+    "our ε",
+    "ours",
+    "95 % interval",
+    "floor",
+    "runs",
+    "remark",
+)
+
+
+@dataclass(frozen=True)
+class ShownTable:
+    """A table as texts.
+
+    Args:
+        title: above it.
+        words: what holds for all lines, between title and table.
+        headings: of the columns.
+        numeric: which columns hold numbers.
+        rows: one text for each column.
+        remark: below it.
+    """
+
+    title: str
+    words: str
+    headings: tuple[str, ...]
+    numeric: tuple[bool, ...]
+    rows: tuple[tuple[str, ...], ...]
+    remark: str
+
+
 @dataclass(frozen=True)
 class FilledTable:
     """A table that can be written."""
@@ -72,14 +108,28 @@ class FilledTable:
     rows: tuple[Row, ...]
     remark: str = ""
 
+    def shown(self) -> ShownTable:
+        """The table for people: without empty columns, and with a measure or remark of all lines said once."""
+        texts_of = [_cells(row) for row in self.rows]
+        columns = {name: [texts[place] for texts in texts_of] for place, name in enumerate(_HEADINGS)}
+        said = {name: columns[name][0] for name in ("measure", "remark") if len(set(columns[name])) == 1}
+        kept = [
+            name
+            for name, texts in columns.items()
+            if name not in said and not set(texts) <= ({"0"} if name == "runs" else {"–", ""})
+        ]
+        words = " ".join(f"{name.capitalize()}: {text}." for name, text in said.items() if text)
+        rows = tuple(zip(*(columns[name] for name in kept), strict=True))
+        numeric = tuple(name not in ("setting", "measure", "remark") for name in kept)
+        return ShownTable(self.title, words, tuple(kept), numeric, rows, self.remark)
+
     def markdown(self) -> str:
         """The table as Markdown."""
-        head = (
-            "| setting | measure | paper | claimed ε | certified ε of its setting | our ε | ours | 95 % interval "
-            "| floor | runs | remark |"
-        )
-        lines = [f"## {self.title}", "", head, "|---|---|" + "---:|" * 8 + "---|"]
-        lines += ["| " + " | ".join(cells(row)) + " |" for row in self.rows]
+        shown = self.shown()
+        lines = [f"## {shown.title}", "", *([shown.words, ""] if shown.words else [])]
+        lines.append("| " + " | ".join(shown.headings) + " |")
+        lines.append("|" + "|".join("---:" if number else "---" for number in shown.numeric) + "|")
+        lines += ["| " + " | ".join(row) + " |" for row in shown.rows]
         return "\n".join([*lines, *(["", self.remark] if self.remark else []), ""])
 
     def csv(self) -> str:
@@ -95,10 +145,10 @@ class FilledTable:
         return json.dumps(asdict(self), indent=1, ensure_ascii=False, allow_nan=False)
 
 
-def cells(row: Row) -> tuple[str, ...]:
+def _cells(row: Row) -> tuple[str, ...]:
     """The texts of a row, for people."""
     interval = "–" if row.low is None or row.high is None else f"{row.low:.4f} … {row.high:.4f}"
-    none = "none" if row.ours is not None else "–"
+    none = "none" if row.runs else "–"
     return (
         row.setting,
         row.measure,
