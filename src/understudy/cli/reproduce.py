@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.table import Table
@@ -39,10 +39,11 @@ def claims_command(as_json: _Json = False) -> None:
     if as_json:
         print_json([claim.plain() for claim in found])
         return
-    table = Table(title="claims at δ = 1e-5, one record added or removed", show_lines=True)
-    headings = ("paper", "setting", "claimed ε", "ε of its formula", "ε of its code", "certified ε", "why")
-    for heading in headings:
-        table.add_column(heading, overflow="fold", justify="right" if "ε" in heading else "left")
+    table = Table(title="ε at δ = 1e-5, one record added or removed")
+    for heading in ("paper", "setting", "claimed", "by formula", "by code", "certified", "why"):
+        justify: Literal["left", "right"] = "left" if heading in ("paper", "setting", "why") else "right"
+        table.add_column(heading, justify=justify, no_wrap=heading == "paper")
+    notes: dict[str, str] = {}
     for claim in found:
         numbers = (
             claim.claimed_epsilon,
@@ -50,8 +51,13 @@ def claims_command(as_json: _Json = False) -> None:
             claim.published_code_epsilon,
             claim.certified_epsilon,
         )
-        table.add_row(claim.paper, claim.setting, *(_number(value) for value in numbers), claim.note)
+        which = notes.setdefault(claim.note, str(len(notes) + 1)) if claim.note else ""
+        table.add_row(claim.paper, claim.setting, *(_number(value) for value in numbers), which)
     out.print(table)
+    below = Table.grid(padding=(0, 1))
+    for note, which in notes.items():
+        below.add_row(which, note)
+    out.print(below)
 
 
 @app.command("iterations")
