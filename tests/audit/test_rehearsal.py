@@ -16,12 +16,12 @@ from understudy.audit.verdict import Outcome
 from understudy.engine import SecureNoise, SeededNoise
 from understudy.engine.nonprivate import NonPrivateStep
 from understudy.errors import PlanError
-from understudy.gan import embedding, publishing, table_publishing, teacher, trainer
+from understudy.gan import code_publishing, embedding, publishing, table_publishing, teacher, trainer
 from understudy.planning import plan
 from understudy.privacy.accounting import spent
 from understudy.recipes import find_recipe
 from understudy.recipes.parts import DenseCritic, Lessons, LinearTeacher, MeanEmbedding
-from understudy.schema import ImageSchema
+from understudy.schema import CodeSchema, ImageSchema
 
 IMAGES = ImageSchema(12, 12, 1, classes=tuple("0123456789"))
 DENSE = replace(find_recipe("dp-cgan"), critic=DenseCritic(hidden=(16,)), batch=16)
@@ -126,6 +126,35 @@ def test_table_counts_pass_and_are_caught_without_the_root(monkeypatch):
         lambda marginals, sigma, noise: plain(m := list(marginals), sigma / math.sqrt(len(m)), noise),
     )
     assert found() == {"column counts", "label pairs", "column pairs"}
+
+
+def coded():
+    """Names of the readings that fail for a plan on counted codes, of which stand-in records have too many."""
+    schema = CodeSchema(tuple(f"c{number}" for number in range(90)), max_count=3)
+    made = plan(schema, epsilon=4.0, rows=6000)
+    sources = iter(range(100))
+    seen = rehearse_with_canaries(made, schema, lambda: SeededNoise(next(sources)))
+    found = {reading.name: reading for reading in rehearsal_readings(seen, 1e-5)}
+    assert {"codes per record", "code counts", "code pairs", "code repetitions"} <= set(found)
+    return failing(found)
+
+
+def test_code_counts_pass_and_are_caught_without_a_bound(monkeypatch):
+    """Codes have the noise that is charged; records that are not shortened fail the readings of codes and pairs."""
+    assert coded() == set()
+    monkeypatch.setattr(code_publishing, "shortened", lambda present, _kept: present)
+    assert {"code counts", "code pairs"} <= coded()
+
+
+def test_long_repetitions_are_caught(monkeypatch):
+    """Repetitions that are summed as they are, with the noise of a bounded vector, fail their reading."""
+    plain = code_publishing.repeat_sums
+    monkeypatch.setattr(
+        code_publishing,
+        "repeat_sums",
+        lambda *given: replace(plain(*given[:-1], 1e6), sensitivity=given[-1]),
+    )
+    assert coded() == {"code repetitions"}
 
 
 def test_exact_counts_beside_the_noise_are_caught(monkeypatch):
