@@ -37,7 +37,7 @@ from understudy.gan.code_counting import (
     shortened,
 )
 from understudy.gan.code_publishing import publish_codes
-from understudy.gan.code_statistics import CodeStatistics
+from understudy.gan.code_statistics import CodeStatistics, known_lengths
 from understudy.gan.race import arrivals, first_arrivals
 from understudy.gan.repeating import chance_of_repeats, draw_repeats
 from understudy.planning import Plan, plan
@@ -362,6 +362,25 @@ def test_codes_without_label_counts_or_pairs_train_too(schema: CodeSchema, tmp_p
         again = Release.load(made.save(tmp_path / f"release-{options['rows']}"))
         assert len(again.sample(20)) == 20
         assert made.card.private == ("epsilon" not in options)
+
+
+def test_lengths_that_nobody_has_are_not_made_up() -> None:
+    """Cells within the noise count as empty, exact zeros stay zeros, and the largest cell is always believed."""
+    noisy_cells = np.array([[40.0, 900.0, 60.0, -20.0, 25.0]])
+    assert known_lengths(noisy_cells, (1.0,), 1000.0, 20.0).chances[0].tolist() == [0, 0.9375, 0.0625, 0, 0]
+    exact = known_lengths(np.array([[0.0, 30.0, 0.0, 10.0]]), (1.0,), 40.0, 0.0)
+    assert exact.chances[0].tolist() == [0, 0.75, 0, 0.25]
+    assert known_lengths(np.array([[-3.0, -9.0]]), (1.0,), 5.0, 20.0).chances[0].tolist() == [1, 0]
+
+
+def test_people_without_codes_stay_without() -> None:
+    """Data in which nobody has a code train, and make empty records."""
+    empty = pd.DataFrame(0, index=range(500), columns=list(CODES))
+    drawn = fit(empty, plan(CodeSchema(CODES), epsilon=4.0, rows=500, steps=3), insecure_seed=1).sample(
+        50, seed=1
+    )
+    assert isinstance(drawn, pd.DataFrame)
+    assert int(drawn.to_numpy().sum()) == 0
 
 
 def related_codes(rows: int, seed: int) -> pd.DataFrame:

@@ -294,7 +294,7 @@ def test_the_generator_is_trained_from_published_numbers_alone() -> None:
         "self",
         "recipe",
         "schema",
-        "marginals",
+        "statistics",
         "seed",
     ]
     assert list(inspect.signature(TableApprentice.advance).parameters) == ["self"]

@@ -13,11 +13,9 @@ import torch
 
 from understudy.gan.code_generator import CodeGenerator, build_code_generator
 from understudy.gan.code_statistics import CodeStatistics
-from understudy.gan.free_training import FreeTraining, parts_of
+from understudy.gan.counted_training import CountedTraining
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from torch import Tensor
 
     from understudy.recipes import Recipe
@@ -29,22 +27,26 @@ _SPREAD = 0.5
 """How far the latent classes are apart at first."""
 
 
-class CodeApprentice(FreeTraining[CodeGenerator]):
-    """The state of the free training on code vectors.
+class CodeApprentice(CountedTraining[CodeGenerator, CodeStatistics]):
+    """The state of the free training on code vectors; arguments as for `CountedTraining`."""
 
-    Args:
-        recipe: a recipe with code counts.
-        schema: of code vectors.
-        statistics: the published counts.
-        seed: for the first weights; None draws one. Nothing private hangs on it.
-    """
+    kind = CodeStatistics
 
     def __init__(self, recipe: Recipe, schema: Schema, statistics: CodeStatistics, seed: int | None) -> None:
-        super().__init__(recipe, lambda: _prepared(recipe, schema, statistics), seed)
-        self._statistics = statistics
+        super().__init__(recipe, schema, statistics, seed)
         precision = torch.where(statistics.noise > 0, statistics.noise, 1.0).double().pow(-2)
         precision[1] *= len(statistics.frequent) > 0
         self._precision = (precision / precision.sum()).to(torch.float32)
+
+    @staticmethod
+    def _prepared(recipe: Recipe, schema: Schema, statistics: CodeStatistics) -> CodeGenerator:
+        """A generator that knows lengths and repetitions and starts near the rates of single codes."""
+        generator = build_code_generator(recipe, schema)
+        with torch.no_grad():
+            generator.scores.mul_(_SPREAD).add_(statistics.start[:, None])
+            generator.lengths.copy_(statistics.lengths)
+            generator.repeats.copy_(statistics.repeats)
+        return generator
 
     def _loss(self) -> Tensor:
         """The squared distance of expected codes and pairs from the published ones."""
@@ -53,30 +55,3 @@ class CodeApprentice(FreeTraining[CodeGenerator]):
         rare = known.weights.rsqrt()[:, None]
         loss = self._precision[0] * ((codes - known.codes) * rare).square().sum()
         return loss + self._precision[1] * (pairs - known.pairs).square().sum()
-
-    def released_weights(self) -> dict[str, Tensor]:
-        """The weights of the generator, averaged if the recipe says so."""
-        return self._average.weights()
-
-    def _published(self) -> dict[str, Mapping[str, Tensor]]:
-        return {"published": self._statistics.named()}
-
-    @classmethod
-    def restored(
-        cls, recipe: Recipe, schema: Schema, state: Mapping[str, Tensor], seed: int | None
-    ) -> CodeApprentice:
-        """Go on from a state that `state` gave; nothing is published again."""
-        part = parts_of(state)
-        run = cls(recipe, schema, CodeStatistics.of(part["published"]), seed)
-        run._take_over(part)
-        return run
-
-
-def _prepared(recipe: Recipe, schema: Schema, statistics: CodeStatistics) -> CodeGenerator:
-    """A generator that knows lengths and repetitions and starts near the rates of single codes."""
-    generator = build_code_generator(recipe, schema)
-    with torch.no_grad():
-        generator.scores.mul_(_SPREAD).add_(statistics.start[:, None])
-        generator.lengths.copy_(statistics.lengths)
-        generator.repeats.copy_(statistics.repeats)
-    return generator

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,11 +10,10 @@ import torch
 from torch import Tensor
 
 from understudy.gan.binning import equal_groups, on_simplex
+from understudy.gan.counted_training import Published
 from understudy.gan.race import arrivals
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
@@ -34,7 +33,7 @@ _ROUNDS = 30
 
 
 @dataclass(frozen=True, eq=False)
-class CodeStatistics:
+class CodeStatistics(Published):
     """Published numbers of code vectors, all noisy or computed from noisy ones; safe to keep and to publish.
 
     Args:
@@ -62,15 +61,6 @@ class CodeStatistics:
     pairs: Tensor
     repeats: Tensor
     noise: Tensor
-
-    def named(self) -> dict[str, Tensor]:
-        """All of it as named tensors."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
-
-    @classmethod
-    def of(cls, named: Mapping[str, Tensor]) -> CodeStatistics:
-        """The same from named tensors."""
-        return cls(**named)
 
     def expected(self, rates: Tensor) -> tuple[Tensor, Tensor]:
         """The shares of records with each code, by class, and with each two frequent codes, that rates would give.
@@ -133,8 +123,9 @@ def known_lengths(counts: Floats, weights: tuple[float, ...], count: float, nois
     A count that does not stand out of the noise is taken for zero, but for the largest: most records are short, and the
     noise of many long lengths would add up.
     """
-    largest = counts.max(axis=1, keepdims=True)
-    loud = np.where((counts >= _LOUD * noise) | (counts == largest), np.maximum(counts, 1.0), 0.0)
+    loud = np.where(counts >= _LOUD * noise, np.maximum(counts, 0.0), 0.0)
+    largest = counts == counts.max(axis=1, keepdims=True)
+    loud = np.where(largest, np.maximum(counts, 1.0), loud)
     return KnownLengths(loud / loud.sum(axis=1, keepdims=True), np.array(weights), count)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,9 +11,10 @@ import torch
 from torch import Tensor
 
 from understudy.gan.binning import KNOTS, on_simplex
+from understudy.gan.counted_training import Published
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -29,7 +30,7 @@ _LENT = 0.02
 
 
 @dataclass(frozen=True, eq=False)
-class Marginals:
+class Marginals(Published):
     """Published numbers of a table, all of them noisy or computed from noisy ones; safe to keep and to publish.
 
     Outcomes of all columns are numbered from left to right, with a fixed number of slots for each column.
@@ -57,15 +58,6 @@ class Marginals:
     pairs: Tensor
     compared: Tensor
     noise: Tensor
-
-    def named(self) -> dict[str, Tensor]:
-        """All of it as named tensors."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
-
-    @classmethod
-    def of(cls, named: Mapping[str, Tensor]) -> Marginals:
-        """The same from named tensors."""
-        return cls(**named)
 
 
 def assembled(
