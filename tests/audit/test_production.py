@@ -41,6 +41,8 @@ RULES = [
     GroupedClip((1.0, 1.0, 0.7), tuple(zip(NAMES[::2], NAMES[1::2], strict=True))),
     MicrobatchClip(1.0, 4),
     PublicAdaptiveClip(2),
+    PublicAdaptiveClip(2, paired=True),
+    WeightsBiasesClip(1.0, 0.5, paired=True),
     QuantileAdaptiveClip(0.5, 1.0, 0.2, 5.0),
 ]
 OBJECTIVES = [Minimax(), Hinge(), WassersteinPenalty()]

@@ -136,6 +136,9 @@ def test_public_bounds_can_leave_the_biases_among_the_weights() -> None:
         frozenset({"0.weight", "0.bias"}),
         frozenset({"1.weight", "1.bias"}),
     }
+    assert not rule.paired
+    for apart in (True, False):
+        assert PublicAdaptiveClip(groups=2, separate_biases=apart, paired=True).adapted(norms).paired
     one = PublicAdaptiveClip(groups=1, separate_biases=False).adapted(norms)
     assert one.bounds == pytest.approx((math.hypot(*norms.values()),))
 

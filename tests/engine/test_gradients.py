@@ -106,7 +106,9 @@ def rules_for(critic: nn.Module) -> list[ConcreteClip]:
         if len(names) > 1
         else GlobalClip(1.0)
     )
-    return [GlobalClip(0.7), JointClip(0.7), SeparateClip(0.7, 0.1), WeightsBiasesClip(0.4, 0.3), halves]
+    paired = dataclasses.replace(halves, paired=True) if isinstance(halves, GroupedClip) else JointClip(1.0)
+    apart = [WeightsBiasesClip(0.4, 0.3), WeightsBiasesClip(0.4, 0.3, paired=True)]
+    return [GlobalClip(0.7), JointClip(0.7), SeparateClip(0.7, 0.1), *apart, halves, paired]
 
 
 def random_batch(
@@ -254,6 +256,8 @@ def all_rules() -> list[ConcreteClip]:
         GroupedClip((0.3, 0.4), (first, second)),
         WeightsBiasesClip(0.3, 0.4),
         MicrobatchClip(0.5, 2),
+        GroupedClip((0.3, 0.4), (first, second), paired=True),
+        WeightsBiasesClip(0.3, 0.4, paired=True),
     ]
 
 
@@ -270,7 +274,7 @@ def distance(one: dict[str, Tensor], other: dict[str, Tensor]) -> float:
     return math.sqrt(sum(float((one[n] - other[n]).double().square().sum()) for n in one))
 
 
-@pytest.mark.parametrize("rule", all_rules(), ids=lambda r: r.kind)
+@pytest.mark.parametrize("rule", all_rules(), ids=lambda r: f"{r.kind}-paired" if r.paired else r.kind)
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     seed=st.integers(0, 10**6),
@@ -308,6 +312,21 @@ def test_a_clipped_record_uses_its_whole_bound(small_critic: Critic) -> None:
         found = clipped_sum(small_critic, Wasserstein(), batch, rule).gradients
         size = math.sqrt(sum(float(g.square().sum()) for g in found.values()))
         assert size == pytest.approx(rule.sensitivity(Adjacency.ADD_OR_REMOVE_ONE) / (1 + 1e-4), rel=1e-6)
+
+
+@pytest.mark.parametrize("path", list(Path))
+@pytest.mark.parametrize("objective", OBJECTIVES, ids=lambda o: o.kind)
+def test_groups_of_pairs_are_clipped_as_pairs(
+    path: Path, objective: Objective, small_critic: Critic, make_batch: Callable[..., CriticBatch]
+) -> None:
+    """One group of everything is joint clipping if records are paired with fakes, and global clipping if not."""
+    batch = make_batch(5, 3)
+    batch = dataclasses.replace(batch, partner=batch.partners())
+    names = tuple(name for name, _ in small_critic.named_parameters())
+    for paired, same in ((True, JointClip(0.5)), (False, GlobalClip(0.5))):
+        expected = clipped_sum(small_critic, objective, batch, same, path=path).gradients
+        found = clipped_sum(small_critic, objective, batch, GroupedClip((0.5,), (names,), paired), path=path)
+        assert relative_error(found.gradients, expected) < 1e-12
 
 
 @pytest.mark.parametrize("path", list(Path))
@@ -350,7 +369,7 @@ def test_chunks_are_scheduling_only(path: Path) -> None:
         assert relative_error(other, sums[0]) < 1e-12
 
 
-@pytest.mark.parametrize("rule", all_rules(), ids=lambda r: r.kind)
+@pytest.mark.parametrize("rule", all_rules(), ids=lambda r: f"{r.kind}-paired" if r.paired else r.kind)
 @pytest.mark.parametrize("path", list(Path))
 def test_every_rule_can_be_taken_in_pieces(rule: ConcreteClip, path: Path, small_critic: Critic) -> None:
     """Pieces of records and of fakes add up to the whole under each rule, in the sum and in the count."""

@@ -57,6 +57,7 @@ RULES: list[tuple[Clipping, float]] = [
     (JointClip(2.0), 2.0),
     (GroupedClip((3.0, 4.0), (("body.0.weight", "body.0.bias"), ("body.2.weight", "body.2.bias"))), 5.0),
     (WeightsBiasesClip(3.0, 4.0), 5.0),
+    (WeightsBiasesClip(3.0, 4.0, paired=True), 5.0),
     (
         MicrobatchClip(2.0, 4),
         4.0 * 4,

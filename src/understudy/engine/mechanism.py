@@ -17,7 +17,6 @@ from understudy.engine import memory
 from understudy.engine.batch import CriticBatch
 from understudy.engine.clipping import (
     GlobalClip,
-    JointClip,
     MicrobatchClip,
     PublicAdaptiveClip,
     QuantileAdaptiveClip,
@@ -141,7 +140,7 @@ class PrivateStep:
             fakes,
             self.noise,
             unit_divisor,
-            paired=isinstance(rule, JointClip),
+            paired=rule.paired,
             microbatches=bins,
         )
         total = self._sum_within_memory(critic, batch, rule)
@@ -191,8 +190,9 @@ class PrivateStep:
                     "PublicAdaptiveClip takes its bounds from public records, and none were given."
                 )
             chosen = self._some(len(public), self.clipping.batch)
-            batch = draw_batch(critic, self.objective, public, chosen, fakes, self.noise, 1.0)
-            return self.clipping.adapted(mean_norms(critic, self.objective, batch))
+            paired = self.clipping.paired
+            batch = draw_batch(critic, self.objective, public, chosen, fakes, self.noise, 1.0, paired=paired)
+            return self.clipping.adapted(mean_norms(critic, self.objective, batch, joint=paired))
         return self.clipping
 
     def _some(self, rows: int, most: int) -> Tensor:

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from understudy.engine.clipping import (
     Clipping,
-    GlobalClip,
+    GroupedClip,
     JointClip,
     MicrobatchClip,
     PublicAdaptiveClip,
@@ -234,13 +234,14 @@ def _warm(recipe: Recipe, steps: int) -> Recipe:
 def _dp_gan_clipping(biases: bool, clustered: bool, adapted: bool, groups: int) -> Clipping:
     bound = 4.0
     if adapted:
-        return PublicAdaptiveClip(groups - biases if clustered else 1, separate_biases=biases)
+        return PublicAdaptiveClip(groups - biases if clustered else 1, separate_biases=biases, paired=True)
     if not clustered:
-        return WeightsBiasesClip(bound, bound / 4) if biases else GlobalClip(bound)
+        return WeightsBiasesClip(bound, bound / 4, paired=True) if biases else JointClip(bound)
     if not biases:
-        return cluster(dict.fromkeys((*_CRITIC_WEIGHTS, *_CRITIC_BIASES), bound), groups)
+        every = cluster(dict.fromkeys((*_CRITIC_WEIGHTS, *_CRITIC_BIASES), bound), groups)
+        return replace(every, paired=True)
     merged = cluster(dict.fromkeys(_CRITIC_WEIGHTS, bound), groups - 1)
-    return replace(merged, bounds=(*merged.bounds, bound / 4), groups=(*merged.groups, _CRITIC_BIASES))
+    return GroupedClip((*merged.bounds, bound / 4), (*merged.groups, _CRITIC_BIASES), paired=True)
 
 
 DP_GAN = dp_gan()

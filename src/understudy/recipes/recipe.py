@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import MISSING, dataclass, field, fields
 
-from understudy.engine.clipping import Clipping, GlobalClip, JointClip
+from understudy.engine.clipping import Clipping, GlobalClip
 from understudy.engine.objectives import Objective, Wasserstein, WassersteinPenalty
 from understudy.errors import RecipeError
 from understudy.recipes.parts import (
@@ -153,9 +153,7 @@ class Recipe:
         for word, bound in (("clamp", self.clamp), ("spectral_bound", self.spectral_bound)):
             if bound is not None and not bound > 0:
                 raise RecipeError(f"recipe {self.name!r}: {word} must be positive, got {bound}.")
-        if self.split_updates and (
-            isinstance(self.objective, WassersteinPenalty) or isinstance(self.clipping, JointClip)
-        ):
+        if self.split_updates and (isinstance(self.objective, WassersteinPenalty) or self.clipping.paired):
             raise RecipeError(
                 f"recipe {self.name!r}: updates cannot be split where a record is paired with a fake, as in a "
                 "gradient penalty and in joint clipping."

@@ -10,12 +10,14 @@ rule                  what is clipped                                           
 GlobalClip            a record's whole gradient at C; fakes are free                        C
 SeparateClip          the same, and each fake's gradient at a bound of its own              real bound
 JointClip             a record and its fake partner as one gradient at C                    C
-GroupedClip           each group of parameters at its own C_j                               √ΣC_j²
-WeightsBiasesClip     two groups: weights, biases                                           √(C_w² + C_b²)
-PublicAdaptiveClip    groups and bounds from a declared public batch, at every step         √ΣC_j²
+GroupedClip           each group of parameters at its own C_j (*)                           √ΣC_j²
+WeightsBiasesClip     two groups: weights, biases (*)                                       √(C_w² + C_b²)
+PublicAdaptiveClip    groups and bounds from a declared public batch, at every step (*)     √ΣC_j²
 QuantileAdaptiveClip  global, the bound follows a private quantile of the norms             current C
 MicrobatchClip        the mean gradient of several records at C                             2C
 ====================  ===================================================================  ================
+
+(*) Fakes are free, or with `paired` each is one unit with its record, as in JointClip.
 
 Fakes, their labels and their number do not depend on the private records; their gradient is
 post-processing of earlier releases and moves no sensitivity.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from understudy.engine.clipping.fixed import GroupedClip
@@ -30,6 +30,7 @@ class PublicAdaptiveClip:
         least: a floor for every bound, so that a parameter with vanishing public gradients stays trainable.
         separate_biases: whether the biases are a group of their own.
         batch: how many public records are drawn for each estimate.
+        paired: whether a record and its fake partner are one unit, public ones too; otherwise fakes are free.
     """
 
     kind: ClassVar[str] = "public-adaptive"
@@ -39,6 +40,7 @@ class PublicAdaptiveClip:
     least: float = 1e-6
     separate_biases: bool = True
     batch: int = 64
+    paired: bool = False
 
     def __post_init__(self) -> None:
         check_bound(self.least, "the floor of the bounds")
@@ -53,9 +55,9 @@ class PublicAdaptiveClip:
         others, biases = split_biases(floored) if self.separate_biases else (tuple(floored), ())
         merged = cluster({name: floored[name] for name in others}, self.groups)
         if not biases:
-            return merged
+            return replace(merged, paired=self.paired)
         bias_bound = math.hypot(*(floored[name] for name in biases))
-        return GroupedClip((*merged.bounds, bias_bound), (*merged.groups, biases))
+        return GroupedClip((*merged.bounds, bias_bound), (*merged.groups, biases), self.paired)
 
     def sensitivity(self, adjacency: Adjacency) -> float:
         """Known only after `adapted`; asking earlier is a mistake in the calling code."""
@@ -84,6 +86,7 @@ class QuantileAdaptiveClip:
 
     kind: ClassVar[str] = "quantile-adaptive"
     unit: ClassVar[int] = 1
+    paired: ClassVar[bool] = False
 
     quantile: float
     first_bound: float

@@ -26,6 +26,7 @@ class _OneBound:
     """
 
     unit: ClassVar[int] = 1
+    paired: ClassVar[bool] = False
 
     bound: float
 
@@ -63,6 +64,7 @@ class JointClip(_OneBound):
     """
 
     kind: ClassVar[str] = "joint"
+    paired: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,7 @@ class SeparateClip:
 
     kind: ClassVar[str] = "separate"
     unit: ClassVar[int] = 1
+    paired: ClassVar[bool] = False
 
     real_bound: float
     fake_bound: float
@@ -104,6 +107,7 @@ class GroupedClip:
     Args:
         bounds: C_j, one per group.
         groups: the names of the parameters in each group; together they are all of the critic's.
+        paired: whether a record and its fake partner are one unit, as in `JointClip`; otherwise fakes are free.
     """
 
     kind: ClassVar[str] = "grouped"
@@ -111,6 +115,7 @@ class GroupedClip:
 
     bounds: tuple[float, ...]
     groups: tuple[tuple[str, ...], ...]
+    paired: bool = False
 
     def __post_init__(self) -> None:
         for bound in self.bounds:
@@ -144,6 +149,7 @@ class WeightsBiasesClip:
     Args:
         weight_bound: the bound of all weights together.
         bias_bound: the bound of all biases together.
+        paired: whether a record and its fake partner are one unit, as in `JointClip`; otherwise fakes are free.
     """
 
     kind: ClassVar[str] = "weights-biases"
@@ -151,6 +157,7 @@ class WeightsBiasesClip:
 
     weight_bound: float
     bias_bound: float
+    paired: bool = False
 
     def __post_init__(self) -> None:
         check_bound(self.weight_bound, "the bound of weights")
@@ -183,6 +190,7 @@ class MicrobatchClip:
     """
 
     kind: ClassVar[str] = "microbatch"
+    paired: ClassVar[bool] = False
 
     bound: float
     size: int

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from understudy.engine.batch import ClippedSum
-from understudy.engine.clipping import JointClip, MicrobatchClip
+from understudy.engine.clipping import MicrobatchClip
 from understudy.engine.gradients import bookkeeping, functional, microbatch
 from understudy.engine.gradients.guard import refuse_unsafe_layers, trained_parameters
 from understudy.engine.gradients.walk import Chain, read_chain
@@ -76,7 +76,7 @@ def clipped_sum(
         gradients, count = one(batch)
         return ClippedSum(gradients, sensitivity, count)
     gradients, count = {name: torch.zeros_like(p) for name, p in trained_parameters(critic).items()}, 0.0
-    for piece in batch.pieces(chunk, joint=isinstance(clipping, JointClip)):
+    for piece in batch.pieces(chunk, joint=clipping.paired):
         found, within = one(piece)
         count += within
         for name, gradient in found.items():
@@ -96,14 +96,23 @@ def _chain(critic: nn.Module, path: Path | None) -> Chain | None:
     return None
 
 
-def mean_norms(critic: nn.Module, objective: Objective, batch: CriticBatch) -> dict[str, float]:
-    """For each parameter, the mean over the batch's records of the gradient norm; for public batches only."""
+def mean_norms(
+    critic: nn.Module, objective: Objective, batch: CriticBatch, *, joint: bool = False
+) -> dict[str, float]:
+    """For each parameter, the mean over the batch's records of the gradient norm; for public batches only.
+
+    Args:
+        critic: as for `clipped_sum`.
+        objective: the loss of a record and of a fake.
+        batch: PUBLIC records, and fakes.
+        joint: whether the gradient of a record's fake partner belongs to the record's.
+    """
     refuse_unsafe_layers(critic)
     chain = _chain(critic, None)
     if chain is None:
-        squares = functional.squared_norms(critic, objective, batch, joint=False, chunk=None)
+        squares = functional.squared_norms(critic, objective, batch, joint=joint, chunk=None)
     else:
-        squares = bookkeeping.squared_norms(critic, chain, objective, batch, joint=False)
+        squares = bookkeeping.squared_norms(critic, chain, objective, batch, joint=joint)
     return {name: float(square.sqrt().mean()) for name, square in squares.items()}
 
 

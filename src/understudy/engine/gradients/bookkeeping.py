@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from understudy.engine.clipping import JointClip, SeparateClip
+from understudy.engine.clipping import SeparateClip
 from understudy.engine.gradients import norms
 from understudy.engine.gradients.book import book_of_fakes, book_of_records, walk_fakes
 from understudy.engine.gradients.guard import trained_parameters
@@ -47,7 +47,7 @@ def clipped_sum(
     """The clipped sum over records plus the fakes' part, and the shifted count of unclipped records."""
     params = trained_parameters(critic)
     total = _Total()
-    joint, partners = isinstance(rule, JointClip), None
+    joint, partners = rule.paired, None
     if isinstance(rule, SeparateClip):
         if batch.fake_weight:
             fakes = book_of_fakes(chain, objective, batch)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch.func import functional_call, grad, vmap
 
-from understudy.engine.clipping import JointClip, SeparateClip
+from understudy.engine.clipping import SeparateClip
 from understudy.engine.gradients.guard import trained_parameters
 from understudy.engine.gradients.microbatch import fake_gradient
 from understudy.engine.losses import fake_loss, penalty, penalty_weight, real_loss
@@ -39,7 +39,7 @@ def clipped_sum(
     """The clipped sum over records plus the fakes' part, and the shifted count of unclipped records."""
     params = trained_parameters(critic)
     total = {name: torch.zeros_like(p) for name, p in params.items()}
-    joint = isinstance(rule, JointClip)
+    joint = rule.paired
     count = 0.0
     for rows in _record_gradients(critic, objective, batch, joint=joint, chunk=chunk):
         factors = rule.partition(params).factors(_squares(rows))
