@@ -181,6 +181,7 @@ def test_the_interval_over_seeds_holds_both_kinds_of_spread() -> None:
     assert apart.low < 0.3
     inside = over_seeds([Value(0.1, 0.0, 0.2), Value(0.9, 0.8, 1.0)], (0.0, 1.0))
     assert (inside.low, inside.high) == (0.0, 1.0)  # no accuracy is below nought
+    assert over_seeds([Value(0.99, 0.97, 1.01)], (-1.0, 1.0)).high == 1.0
     single = over_seeds([Value(0.5, 0.4, 0.6)])
     assert (single.low, single.high) == (0.4, 0.6)
 

@@ -188,7 +188,13 @@ def over_seeds(values: Sequence[Value], limits: tuple[float, float] = (-math.inf
     ]
     within = float(np.mean(widths)) if widths else None
     if len(values) < 2:
-        return Value(mean, values[0].low, values[0].high, floor)
+        low, high = values[0].low, values[0].high
+        return Value(
+            mean,
+            None if low is None else max(limits[0], low),
+            None if high is None else min(limits[1], high),
+            floor,
+        )
     spread = float(np.std([value.value for value in values], ddof=1)) / math.sqrt(len(values))
     half = math.hypot(float(stats.t.ppf(0.975, len(values) - 1)) * spread, within or 0.0)
     return Value(mean, max(limits[0], mean - half), min(limits[1], mean + half), floor)
