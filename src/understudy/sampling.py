@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from understudy.gan.generators import Generator
+    from understudy.gan.apprentice import Performing
     from understudy.recipes import Recipe
     from understudy.release import Release
 
@@ -114,7 +114,7 @@ def _with_certainty(recipe: Recipe, certainty: float | None) -> Recipe:
 
 
 def _draw(
-    generator: Generator | Performer | TableGenerator | CodeGenerator,
+    generator: Performing,
     recipe: Recipe,
     labels: torch.Tensor | None,
     size: int,
@@ -149,7 +149,7 @@ def doubtful(seen: torch.Tensor, labels: torch.Tensor, certainty: float) -> torc
 
 
 def _made(
-    generator: Generator | Performer | TableGenerator | CodeGenerator,
+    generator: Performing,
     recipe: Recipe,
     labels: torch.Tensor | None,
     size: int,

@@ -16,10 +16,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from understudy.gan.apprentice import Performer
-    from understudy.gan.code_generator import CodeGenerator
-    from understudy.gan.generators import Generator
-    from understudy.gan.tabular import TableGenerator
+    from understudy.gan.apprentice import Performing
     from understudy.recipes import Recipe
     from understudy.schema import Schema
 
@@ -73,9 +70,7 @@ def _expected_tensors(recipe: Recipe, schema: Schema) -> dict[str, Tensor]:
     return state
 
 
-def generator_with(
-    weights: Mapping[str, Tensor], recipe: Recipe, schema: Schema
-) -> Generator | Performer | TableGenerator | CodeGenerator:
+def generator_with(weights: Mapping[str, Tensor], recipe: Recipe, schema: Schema) -> Performing:
     """The generator with these weights, and with its teacher if it has one, ready to sample."""
     generator = build_performer(recipe, schema)
     generator.load_state_dict(dict(weights))

@@ -191,7 +191,10 @@ def stopping() -> Iterator[Signals]:
 
 
 def choose_threads(plan: Plan, threads: int | None) -> None:
-    """Small dense networks are fastest on one thread; larger ones may use all that torch finds."""
+    """Small dense networks are fastest on one thread; larger ones may use all that torch finds.
+
+    Recipes for tables and codes have no critic, their field is the dense default, and they are small as well.
+    """
     import torch
 
     if threads is not None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from understudy.recipes import Recipe
     from understudy.schema import Schema
 
-__all__ = ["Apprentice", "Performer", "build_performer"]
+__all__ = ["Apprentice", "Performer", "Performing", "build_performer"]
 
 _LEAST_PER_CLASS = 2
 """Two half batches need at least one image each."""
@@ -47,7 +47,11 @@ class Performer(nn.Module):
         return made
 
 
-def build_performer(recipe: Recipe, schema: Schema) -> Generator | Performer | TableGenerator | CodeGenerator:
+Performing = Generator | Performer | TableGenerator | CodeGenerator
+"""What a release can hold."""
+
+
+def build_performer(recipe: Recipe, schema: Schema) -> Performing:
     """The module that a release of this recipe holds, with fresh weights."""
     if recipe.marginals is not None:
         return build_table_generator(recipe, schema)

@@ -13,7 +13,7 @@ import torch
 
 from understudy.gan.code_generator import CodeGenerator, build_code_generator
 from understudy.gan.code_statistics import CodeStatistics
-from understudy.gan.counted_training import CountedTraining
+from understudy.gan.counted_training import CountedTraining, precision_weights
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -34,9 +34,7 @@ class CodeApprentice(CountedTraining[CodeGenerator, CodeStatistics]):
 
     def __init__(self, recipe: Recipe, schema: Schema, statistics: CodeStatistics, seed: int | None) -> None:
         super().__init__(recipe, schema, statistics, seed)
-        precision = torch.where(statistics.noise > 0, statistics.noise, 1.0).double().pow(-2)
-        precision[1] *= len(statistics.frequent) > 0
-        self._precision = (precision / precision.sum()).to(torch.float32)
+        self._precision = precision_weights(statistics.noise, (True, len(statistics.frequent) > 0))
 
     @staticmethod
     def _prepared(recipe: Recipe, schema: Schema, statistics: CodeStatistics) -> CodeGenerator:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from understudy.gan.binning import equal_groups, on_simplex
-from understudy.gan.counted_training import Published
+from understudy.gan.counted_training import Published, single
 from understudy.gan.race import arrivals
 
 if TYPE_CHECKING:
@@ -154,23 +154,19 @@ def assembled(
     targets = [on_simplex(row, total) for row, total in zip(codes, lengths.occurrences(kept), strict=True)]
     grouped, shares = lengths.in_groups()
     found = CodeStatistics(
-        weights=_tensor(lengths.weights),
-        lengths=_tensor(lengths.chances),
-        grouped=_tensor(grouped),
-        shares=_tensor(shares),
+        weights=single(lengths.weights),
+        lengths=single(lengths.chances),
+        grouped=single(grouped),
+        shares=single(shares),
         kept=torch.tensor(float(kept)),
         start=torch.zeros(codes.shape),
-        codes=_tensor(np.maximum(np.stack(targets), _RARE) / count),
+        codes=single(np.maximum(np.stack(targets), _RARE) / count),
         frequent=torch.from_numpy(frequent),
-        pairs=_tensor(pairs / count),
-        repeats=_tensor(repeats),
+        pairs=single(pairs / count),
+        repeats=single(repeats),
         noise=torch.tensor(noise) / count,
     )
     return replace(found, start=_rates(found).log())
-
-
-def _tensor(array: Floats) -> Tensor:
-    return torch.from_numpy(np.ascontiguousarray(array)).to(torch.float32)
 
 
 def _rates(found: CodeStatistics) -> Tensor:

@@ -6,20 +6,38 @@ from abc import abstractmethod
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from torch import nn
+import numpy as np
+import torch
+from torch import Tensor, nn
 
 from understudy.gan.free_training import FreeTraining, parts_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Self
 
-    from torch import Tensor
+    from numpy.typing import NDArray
 
     from understudy.recipes import Recipe
     from understudy.schema import Schema
 
-__all__ = ["CountedTraining", "Published"]
+__all__ = ["CountedTraining", "Published", "precision_weights", "single"]
+
+
+def single(array: NDArray[np.float64]) -> Tensor:
+    """An array as a tensor in single precision."""
+    return torch.from_numpy(np.ascontiguousarray(array)).to(torch.float32)
+
+
+def precision_weights(noise: Tensor, published: Sequence[bool]) -> Tensor:
+    """The weight of each published vector in a loss: the inverse variance of its noise, with sum 1.
+
+    Args:
+        noise: standard deviations; 0 counts as 1, in a baseline without noise.
+        published: whether there is such a vector at all.
+    """
+    inverse = torch.where(noise > 0, noise, 1.0).double().pow(-2) * torch.tensor(published)
+    return (inverse / inverse.sum()).to(torch.float32)
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,16 +7,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from understudy.gan.binning import KNOTS, on_simplex
-from understudy.gan.counted_training import Published
+from understudy.gan.counted_training import Published, single
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
+    from torch import Tensor
 
     from understudy.gan.binned import BinnedColumn, Compared
 
@@ -87,21 +86,17 @@ def assembled(
     pairs = _shrunk(pairs, alone, [int(group.max()) + 1 for group in chosen.groups], float(noise[2]))
     knots = [_padded(column) for column in columns if column.knots is not None]
     return Marginals(
-        possible=_tensor(possible),
-        knots=_tensor(np.stack(knots) if knots else np.zeros((0, 0, KNOTS))),
-        start=_tensor(begin),
-        weights=_tensor(np.array(weights)),
-        columns=_tensor(shares),
-        labels=_tensor(labels),
-        groups=_tensor(groups),
-        pairs=_tensor(pairs),
-        compared=_tensor(compared),
+        possible=single(possible),
+        knots=single(np.stack(knots) if knots else np.zeros((0, 0, KNOTS))),
+        start=single(begin),
+        weights=single(np.array(weights)),
+        columns=single(shares),
+        labels=single(labels),
+        groups=single(groups),
+        pairs=single(pairs),
+        compared=single(compared),
         noise=noise,
     )
-
-
-def _tensor(array: Floats) -> Tensor:
-    return torch.from_numpy(np.ascontiguousarray(array)).to(torch.float32)
 
 
 def _log_chances(table: Floats, masses: Floats, rows: Floats) -> Floats:

@@ -35,10 +35,8 @@ def arrivals(rates: Tensor, lengths: Tensor) -> Tensor:
         for _ in range(_ROUNDS):
             left = torch.exp(-time * rates)
             time = time + _missing(left, wanted) / _speed(left, rates)
-        left = torch.exp(-time * rates)
-        speed = _speed(left, rates)
     left = torch.exp(-time * rates)
-    time = time + _missing(left, wanted) / speed
+    time = time + _missing(left, wanted) / _speed(left, rates).detach()
     return 1 - torch.exp(-time * rates)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from understudy.gan.counted_training import CountedTraining
+from understudy.gan.counted_training import CountedTraining, precision_weights
 from understudy.gan.marginals import Marginals
 from understudy.gan.tabular import TableGenerator, build_table_generator
 
@@ -31,9 +31,8 @@ class TableApprentice(CountedTraining[TableGenerator, Marginals]):
 
     def __init__(self, recipe: Recipe, schema: Schema, statistics: Marginals, seed: int | None) -> None:
         super().__init__(recipe, schema, statistics, seed)
-        precision = torch.where(statistics.noise > 0, statistics.noise, 1.0).pow(-2)
-        published = torch.tensor([1.0, float(len(statistics.labels) > 0), float(statistics.compared.any())])
-        self._precision = (precision * published / (precision * published).sum()).to(torch.float32)
+        published = (True, len(statistics.labels) > 0, bool(statistics.compared.any()))
+        self._precision = precision_weights(statistics.noise, published)
 
     @staticmethod
     def _prepared(recipe: Recipe, schema: Schema, statistics: Marginals) -> TableGenerator:

@@ -29,8 +29,7 @@ table { border-collapse: collapse; }
 th, td { border-bottom: 1px solid #d5d5dd; padding: .25rem .6rem; text-align: left; vertical-align: top; }
 th { vertical-align: bottom; }
 .number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
-th.number { white-space: normal; }
-th.number { max-width: 7rem; }
+th.number { white-space: normal; max-width: 7rem; }
 .figures { display: flex; flex-wrap: wrap; gap: 1rem; margin-top: 2rem; }
 figure { margin: 0; max-width: 36rem; }
 img { max-width: 100%; height: auto; }

@@ -187,17 +187,15 @@ def over_seeds(values: Sequence[Value], limits: tuple[float, float] = (-math.inf
         (value.high - value.low) / 2 for value in values if value.low is not None and value.high is not None
     ]
     within = float(np.mean(widths)) if widths else None
-    if len(values) < 2:
-        low, high = values[0].low, values[0].high
-        return Value(
-            mean,
-            None if low is None else max(limits[0], low),
-            None if high is None else min(limits[1], high),
-            floor,
-        )
-    spread = float(np.std([value.value for value in values], ddof=1)) / math.sqrt(len(values))
-    half = math.hypot(float(stats.t.ppf(0.975, len(values) - 1)) * spread, within or 0.0)
-    return Value(mean, max(limits[0], mean - half), min(limits[1], mean + half), floor)
+    low, high = values[0].low, values[0].high
+    if len(values) > 1:
+        spread = float(np.std([value.value for value in values], ddof=1)) / math.sqrt(len(values))
+        half = math.hypot(float(stats.t.ppf(0.975, len(values) - 1)) * spread, within or 0.0)
+        low, high = mean - half, mean + half
+    least, most = limits
+    return Value(
+        mean, None if low is None else max(least, low), None if high is None else min(most, high), floor
+    )
 
 
 def fill(study: Study, outcomes: Sequence[Outcome]) -> tuple[FilledTable, ...]:
