@@ -92,12 +92,14 @@ def test_only_the_batch_is_read_from_a_memory_map(tmp_path: Path) -> None:
         assert labels.tolist() == [1, 7]
 
 
-def test_large_files_are_read_row_by_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows that are read from a file are those of the mapped array, and a cut file is noticed."""
-    monkeypatch.setattr(sampling, "_MAPPED_BYTES", 100)
+def test_files_beyond_memory_are_read_row_by_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of a file larger than half the memory are read, and are those of the mapped array; a cut file is noticed."""
     path = tmp_path / "x.npy"
     np.save(path, np.random.default_rng(0).normal(size=(50, 3, 2)).astype(np.float32))
     mapped = np.load(path, mmap_mode="r")
+    monkeypatch.setattr(sampling, "_memory_bytes", lambda: 2 * mapped.nbytes)
+    assert Rows(mapped)._file is None
+    monkeypatch.setattr(sampling, "_memory_bytes", lambda: 2 * mapped.nbytes - 1)
     rows, like = Rows(mapped), torch.zeros(1, dtype=torch.float64)
     assert rows._file is not None
     for chosen in ([3, 7, 49], []):

@@ -29,9 +29,6 @@ if TYPE_CHECKING:
 __all__ = ["Rows", "poisson_indices"]
 
 
-_MAPPED_BYTES = 1 << 31
-"""Larger memory-mapped arrays are read row by row: mapping scattered rows costs more than reading them."""
-
 _CAN_READ = hasattr(os, "preadv") and hasattr(os, "posix_fadvise")
 
 
@@ -78,11 +75,17 @@ class Rows:
         return x, _take(self.labels, indices).to(dtype=torch.int64, device=like.device)
 
 
+def _memory_bytes() -> int:
+    """The machine's memory."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
 class RowFile:
-    """The file behind a large memory-mapped array, read row by row.
+    """The file behind a memory-mapped array that memory cannot hold, read row by row.
 
     The first touch of a mapped page costs a fault, and rows that are far apart each cost a page of the table
-    of pages as well. A read costs neither.
+    of pages as well. A read costs neither. What memory can hold is soon mapped for good, and then costs less than a
+    read; what it cannot hold is touched for the first time again and again.
 
     Args:
         array: a memory-mapped array in C order that holds nothing but the file's rows.
@@ -99,7 +102,7 @@ class RowFile:
     @classmethod
     def behind(cls, array: npt.NDArray[np.generic] | Tensor) -> RowFile | None:
         """The file of an array for which reading is better than mapping, or None."""
-        if not (isinstance(array, np.memmap) and array.nbytes > _MAPPED_BYTES and _CAN_READ):
+        if not (isinstance(array, np.memmap) and _CAN_READ and 2 * array.nbytes > _memory_bytes()):
             return None
         whole = isinstance(array.base, mmap.mmap) and array.flags.c_contiguous and array.mode != "c"
         return cls(array, str(array.filename)) if whole and array.filename else None
