@@ -137,7 +137,7 @@ class Bench:
         trained = trained_cell(cell)
         recipe = recipe_of(trained.system)
         schema, count = judge.data.schema, len(judge.data.train)
-        steps = self._critic_steps if recipe.embedding is None else self._steps
+        steps = self._critic_steps if recipe.has_critic else self._steps
         made = plan(schema, epsilon=cell.epsilon, rows=count, recipe=recipe, steps=steps)
         assert made.spent is not None
         line: Line = {

@@ -6,10 +6,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from understudy.recipes import RECIPES, Recipe
+from understudy.recipes.parts import MeanEmbedding
 from understudy.release import Release
 
 if TYPE_CHECKING:
-    from understudy.recipes.parts import LinearTeacher, MeanEmbedding
+    from understudy.recipes.parts import LinearTeacher
 
 __all__ = [
     "PAPERS",
@@ -52,9 +53,9 @@ class Cell:
 
 def _own_parts() -> tuple[Recipe, MeanEmbedding, LinearTeacher]:
     whole = RECIPES["understudy"]
-    assert whole.embedding is not None
+    assert isinstance(whole.statistic, MeanEmbedding)
     assert whole.teacher is not None
-    return whole, whole.embedding, whole.teacher
+    return whole, whole.statistic, whole.teacher
 
 
 def trained_ablation() -> dict[str, Recipe]:
@@ -63,8 +64,8 @@ def trained_ablation() -> dict[str, Recipe]:
     return {
         "no teacher": replace(whole, teacher=None),
         "no teacher in the generator's loss": replace(whole, teacher=replace(teacher, guidance=0.0)),
-        "no pixel features": replace(whole, embedding=replace(embedding, pixel_lengths=())),
-        "no wavelet features": replace(whole, embedding=replace(embedding, wavelet_lengths=())),
+        "no pixel features": replace(whole, statistic=replace(embedding, pixel_lengths=())),
+        "no wavelet features": replace(whole, statistic=replace(embedding, wavelet_lengths=())),
         "no averaging of the generator": replace(whole, averaging=None),
     }
 

@@ -30,6 +30,7 @@ from understudy.evaluation.scores import accuracy, macro_auroc
 from understudy.evaluation.tables import one_way_error, two_way_error
 from understudy.planning import plan
 from understudy.recipes import RECIPES, Recipe
+from understudy.recipes.parts import NoisyMarginals
 from understudy.schema import TableSchema
 
 if TYPE_CHECKING:
@@ -49,13 +50,13 @@ def systems() -> dict[str, Recipe]:
     """Our recipe, and what is left of it when marginals are taken out."""
     own = RECIPES["understudy"].tables
     assert own is not None
-    assert own.marginals is not None
-    part = own.marginals
+    part = own.statistic
+    assert isinstance(part, NoisyMarginals)
     return {
         "understudy": own,
-        "columns only": replace(own, marginals=replace(part, label_share=0.0, pair_share=0.0)),
-        "columns, label pairs": replace(own, marginals=replace(part, pair_share=0.0)),
-        "pairs not by class": replace(own, marginals=replace(part, by_class=False)),
+        "columns only": replace(own, statistic=replace(part, label_share=0.0, pair_share=0.0)),
+        "columns, label pairs": replace(own, statistic=replace(part, pair_share=0.0)),
+        "pairs not by class": replace(own, statistic=replace(part, by_class=False)),
         BASELINE: replace(RECIPES["dp-cgan-thyroid"], steps=1000, noise_multiplier=None),
     }
 

@@ -6,7 +6,13 @@ import math
 from typing import TYPE_CHECKING
 
 from understudy.privacy.mechanisms import Charge, GaussianRelease
-from understudy.recipes.parts import NoisyLabelHistogram, SharedLabelHistogram
+from understudy.recipes.parts import (
+    MeanEmbedding,
+    NoisyCodeCounts,
+    NoisyLabelHistogram,
+    NoisyMarginals,
+    SharedLabelHistogram,
+)
 from understudy.schema import CodeSchema, TableSchema
 
 if TYPE_CHECKING:
@@ -50,19 +56,22 @@ def shared_charges(recipe: Recipe, schema: Schema | None, sigma: float) -> tuple
     labelled = schema is None or schema.label_classes is not None
     if isinstance(recipe.labels, SharedLabelHistogram) and labelled:
         wanted.append((LABELS, recipe.labels.share, 1))
-    if (marginals := recipe.marginals) is not None:
-        several = not isinstance(schema, TableSchema) or len(schema.features) > 1
-        wanted.append((COLUMNS, marginals.column_share, 1))
-        wanted.append((LABEL_PAIRS, marginals.label_share if labelled else 0.0, 1))
-        wanted.append((PAIRS, marginals.pair_share if several else 0.0, 1))
-    if (counts := recipe.code_counts) is not None:
-        codes = schema if isinstance(schema, CodeSchema) else None
-        wanted.append((LENGTHS, counts.length_share, 1))
-        wanted.append((CODE_COUNTS, counts.code_share, 1))
-        wanted.append((CODE_PAIRS, counts.pair_share if codes is None or len(codes.codes) > 1 else 0.0, 1))
-        wanted.append((REPEATS, counts.repeat_share if codes is None or codes.max_count > 1 else 0.0, 1))
-    if recipe.embedding is not None:
-        wanted.append((EMBEDDING, recipe.embedding.share, 1))
+    match recipe.statistic:
+        case MeanEmbedding() as embedding:
+            wanted.append((EMBEDDING, embedding.share, 1))
+        case NoisyMarginals() as marginals:
+            several = not isinstance(schema, TableSchema) or len(schema.features) > 1
+            wanted.append((COLUMNS, marginals.column_share, 1))
+            wanted.append((LABEL_PAIRS, marginals.label_share if labelled else 0.0, 1))
+            wanted.append((PAIRS, marginals.pair_share if several else 0.0, 1))
+        case NoisyCodeCounts() as counts:
+            codes = schema if isinstance(schema, CodeSchema) else None
+            wanted.append((LENGTHS, counts.length_share, 1))
+            wanted.append((CODE_COUNTS, counts.code_share, 1))
+            paired = codes is None or len(codes.codes) > 1
+            wanted.append((CODE_PAIRS, counts.pair_share if paired else 0.0, 1))
+            repeated = codes is None or codes.max_count > 1
+            wanted.append((REPEATS, counts.repeat_share if repeated else 0.0, 1))
     if recipe.teacher is not None:
         wanted.append((FEATURE_MEAN, recipe.teacher.mean_share, 1))
         wanted.append((TEACHER, recipe.teacher.share, recipe.teacher.lessons.steps))

@@ -26,7 +26,7 @@ from understudy.gan.table_apprentice import TableApprentice
 from understudy.gan.table_publishing import publish_marginals
 from understudy.gan.trainer import Trainer
 from understudy.gan.turns import Turns
-from understudy.recipes.parts import FixedCriticSteps, PublicWarmStart
+from understudy.recipes.parts import FixedCriticSteps, NoisyCodeCounts, NoisyMarginals, PublicWarmStart
 from understudy.release import Card, Release, packages_in_use
 from understudy.weights import weights_to_bytes
 
@@ -318,30 +318,30 @@ class StatisticRun(Run):
         count = row_count(plan, len(rows), noise)
         weights = label_weights(plan, schema, rows, noise)
         self._published = _Published(weights, count)
-        if plan.recipe.marginals is not None:
-            marginals = publish_marginals(plan, schema, rows, weights, count, noise)
-            self._apprentice: Apprentice | TableApprentice | CodeApprentice = TableApprentice(
-                plan.recipe, schema, marginals, self._seed
-            )
-            return
-        if plan.recipe.code_counts is not None:
-            statistics = publish_codes(plan, schema, rows, weights, count, noise)
-            self._apprentice = CodeApprentice(plan.recipe, schema, statistics, self._seed)
-            return
-        assert weights is not None
-        means = mean_embedding(plan, schema, rows, weights, count, noise)
-        teacher = trained_teacher(plan, schema, rows, count, noise)
-        self._apprentice = Apprentice(plan.recipe, schema, means, teacher, self._seed, self._device)
+        self._apprentice: Apprentice | TableApprentice | CodeApprentice
+        match plan.recipe.statistic:
+            case NoisyMarginals():
+                marginals = publish_marginals(plan, schema, rows, weights, count, noise)
+                self._apprentice = TableApprentice(plan.recipe, schema, marginals, self._seed)
+            case NoisyCodeCounts():
+                statistics = publish_codes(plan, schema, rows, weights, count, noise)
+                self._apprentice = CodeApprentice(plan.recipe, schema, statistics, self._seed)
+            case _:
+                assert weights is not None
+                means = mean_embedding(plan, schema, rows, weights, count, noise)
+                teacher = trained_teacher(plan, schema, rows, count, noise)
+                self._apprentice = Apprentice(plan.recipe, schema, means, teacher, self._seed, self._device)
 
     def _restore(self, state: RunState, tensors: dict[str, Tensor]) -> None:
         del state  # what was published is among the tensors
         recipe, schema = self._plan.recipe, self._schema
-        if recipe.marginals is not None:  # seconds on any machine, so always on the CPU
-            self._apprentice = TableApprentice.restored(recipe, schema, tensors, self._seed)
-        elif recipe.code_counts is not None:
-            self._apprentice = CodeApprentice.restored(recipe, schema, tensors, self._seed)
-        else:
-            self._apprentice = Apprentice.restored(recipe, schema, tensors, self._seed, self._device)
+        match recipe.statistic:  # tables and codes take seconds on any machine, so always on the CPU
+            case NoisyMarginals():
+                self._apprentice = TableApprentice.restored(recipe, schema, tensors, self._seed)
+            case NoisyCodeCounts():
+                self._apprentice = CodeApprentice.restored(recipe, schema, tensors, self._seed)
+            case _:
+                self._apprentice = Apprentice.restored(recipe, schema, tensors, self._seed, self._device)
 
     def advance(self, rows: Rows, public: Rows | None) -> None:
         """One free step, which looks at no rows."""

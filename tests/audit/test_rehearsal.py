@@ -27,7 +27,7 @@ IMAGES = ImageSchema(12, 12, 1, classes=tuple("0123456789"))
 DENSE = replace(find_recipe("dp-cgan"), critic=DenseCritic(hidden=(16,)), batch=16)
 OWN = replace(
     find_recipe("understudy"),
-    embedding=MeanEmbedding(pixel_frequencies=60, wavelet_frequencies=90),
+    statistic=MeanEmbedding(pixel_frequencies=60, wavelet_frequencies=90),
     teacher=LinearTeacher(lessons=Lessons(steps=15, rate=80.0, bound=1.0), quiet_lessons=None),
 )
 

@@ -303,7 +303,7 @@ def test_the_charges_fit_the_schema() -> None:
 def test_all_parts_are_one_recipe_file() -> None:
     """The TOML of the recipe holds the part for codes, and comes back equal; so does that of a plan."""
     recipe = RECIPES["understudy"]
-    assert "[codes.code_counts]" in recipe_to_toml(recipe)
+    assert "[codes.statistic]" in recipe_to_toml(recipe)
     assert recipe_from_toml(recipe_to_toml(recipe)) == recipe
     assert recipe_from_toml(recipe_to_toml(small_plan().recipe)) == small_plan().recipe
 
@@ -311,9 +311,9 @@ def test_all_parts_are_one_recipe_file() -> None:
 def test_contradictions_are_refused() -> None:
     """Parts that would be silently ignored, and numbers that mean nothing, are errors."""
     own = RECIPES["understudy"]
-    with pytest.raises(RecipeError, match="fields `tables` and `codes`"):
-        replace(own, code_counts=NoisyCodeCounts())
-    with pytest.raises(RecipeError, match="code counts of its own"):
+    with pytest.raises(RecipeError, match="need a mean embedding"):
+        replace(own, statistic=NoisyCodeCounts())
+    with pytest.raises(RecipeError, match="kind 'code-counts'"):
         replace(own, codes=RECIPES["dp-cgan"])
     for wrong in ({"longest": 0}, {"frequent": 1}, {"repeats": 0.0}, {"covered": 0.0}, {"code_share": 0.0}):
         with pytest.raises(RecipeError):

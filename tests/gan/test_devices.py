@@ -26,6 +26,7 @@ from understudy.fitting import fit
 from understudy.gan.apprentice import Apprentice, Performer, build_performer
 from understudy.gan.embedding import Embedding
 from understudy.gan.trainer import Trainer
+from understudy.recipes.parts import MeanEmbedding
 from understudy.schema import ImageSchema
 
 if TYPE_CHECKING:
@@ -123,8 +124,8 @@ def test_a_generator_learns_from_a_statistic_where_it_is() -> None:
     recipe = plan.recipe
     whole = build_performer(recipe, SCHEMA)
     assert isinstance(whole, Performer)
-    assert recipe.embedding is not None
-    means = torch.zeros(2, Embedding(recipe.embedding, (1, 16, 16)).width)
+    assert isinstance(recipe.statistic, MeanEmbedding)
+    means = torch.zeros(2, Embedding(recipe.statistic, (1, 16, 16)).width)
     run = Apprentice(recipe, SCHEMA, means, whole.teacher, 0, META)
     with OneDevice():
         run.advance()

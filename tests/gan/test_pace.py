@@ -18,7 +18,7 @@ from understudy.recipes.parts import MeanEmbedding, UpsamplingGenerator
 def small_plan() -> Plan:
     recipe = replace(
         RECIPES["understudy"],
-        embedding=MeanEmbedding(pixel_frequencies=5, wavelet_frequencies=7),
+        statistic=MeanEmbedding(pixel_frequencies=5, wavelet_frequencies=7),
         generator=UpsamplingGenerator(hidden=(8,), channels=2),
         batch=8,
     )

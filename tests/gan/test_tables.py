@@ -355,15 +355,15 @@ def test_both_parts_are_one_recipe_file() -> None:
     """The TOML of the recipe holds the part for tables, and comes back equal."""
     recipe = RECIPES["understudy"]
     assert recipe_from_toml(recipe_to_toml(recipe)) == recipe
-    assert "[tables.marginals]" in recipe_to_toml(recipe)
+    assert "[tables.statistic]" in recipe_to_toml(recipe)
 
 
 def test_contradictions_are_refused() -> None:
     """Parts that would be silently ignored, and numbers that mean nothing, are errors."""
     own = RECIPES["understudy"]
-    with pytest.raises(RecipeError, match="fields `tables` and `codes`"):
-        replace(own, marginals=NoisyMarginals())
-    with pytest.raises(RecipeError, match="marginals of its own"):
+    with pytest.raises(RecipeError, match="need a mean embedding"):
+        replace(own, statistic=NoisyMarginals())
+    with pytest.raises(RecipeError, match="kind 'marginals'"):
         replace(own, tables=RECIPES["dp-cgan"])
     with pytest.raises(RecipeError, match="needs a private statistic"):
         replace(RECIPES["dp-cgan"], labels=SharedLabelHistogram())

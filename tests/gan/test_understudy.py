@@ -47,7 +47,7 @@ SMALL = MeanEmbedding(pixel_frequencies=5, wavelet_frequencies=7)
 LESSONS = LinearTeacher(lessons=Lessons(3, 80.0, 1.0), quiet_lessons=None)
 RECIPE = replace(
     RECIPES["understudy"],
-    embedding=SMALL,
+    statistic=SMALL,
     teacher=LESSONS,
     generator=UpsamplingGenerator(hidden=(8,), channels=2),
     steps=3,
@@ -288,7 +288,7 @@ def test_only_the_ratio_of_shares_matters() -> None:
     assert RECIPE.teacher is not None
     halved = replace(
         RECIPE,
-        embedding=replace(SMALL, share=0.25),
+        statistic=replace(SMALL, share=0.25),
         teacher=replace(LESSONS, share=LESSONS.share / 2, mean_share=LESSONS.mean_share / 2),
         labels=replace(RECIPE.labels, share=0.025),  # type: ignore[call-arg]
     )
@@ -318,7 +318,7 @@ def test_there_are_no_private_training_steps() -> None:
 
 def test_parts_without_an_embedding_are_refused() -> None:
     """A teacher alone would be silently ignored by a recipe with a critic."""
-    with pytest.raises(RecipeError, match="need an embedding"):
+    with pytest.raises(RecipeError, match="need a mean embedding"):
         replace(RECIPES["dp-cgan"], teacher=LinearTeacher())
     with pytest.raises(PlanError, match="--sigma"):
         plan(TINY_IMAGES, epsilon=1.0, rows=1000, recipe=RECIPE, noise_multiplier=1.0)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from understudy.cli.console import err
-from understudy.recipes.parts import DenseCritic
+from understudy.recipes.parts import DenseCritic, MeanEmbedding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -199,5 +199,5 @@ def choose_threads(plan: Plan, threads: int | None) -> None:
 
     if threads is not None:
         torch.set_num_threads(threads)
-    elif plan.recipe.embedding is None and isinstance(plan.recipe.critic, DenseCritic):
+    elif not isinstance(plan.recipe.statistic, MeanEmbedding) and isinstance(plan.recipe.critic, DenseCritic):
         torch.set_num_threads(1)

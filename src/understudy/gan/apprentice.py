@@ -20,6 +20,7 @@ from understudy.gan.free_training import FreeTraining, parts_of
 from understudy.gan.generators import Generator, build_generator, draw_latent, image_shape
 from understudy.gan.tabular import TableGenerator, build_table_generator
 from understudy.gan.teacher import Teacher
+from understudy.recipes.parts import MeanEmbedding, NoisyCodeCounts, NoisyMarginals
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -53,9 +54,9 @@ Performing = Generator | Performer | TableGenerator | CodeGenerator
 
 def build_performer(recipe: Recipe, schema: Schema) -> Performing:
     """The module that a release of this recipe holds, with fresh weights."""
-    if recipe.marginals is not None:
+    if isinstance(recipe.statistic, NoisyMarginals):
         return build_table_generator(recipe, schema)
-    if recipe.code_counts is not None:
+    if isinstance(recipe.statistic, NoisyCodeCounts):
         return build_code_generator(recipe, schema)
     generator = build_generator(recipe, schema)
     if recipe.teacher is None:
@@ -85,12 +86,12 @@ class Apprentice(FreeTraining[Generator]):
         seed: int | None,
         device: torch.device | None = None,
     ) -> None:
-        assert recipe.embedding is not None
+        assert isinstance(recipe.statistic, MeanEmbedding)
         super().__init__(recipe, lambda: build_generator(recipe, schema), seed, device)
         self._means = means.to(device=device)
         self._teacher = None if teacher is None else teacher.to(device=device)
         shape = image_shape(encoded_shape(schema), recipe.name)
-        self._embedding = Embedding(recipe.embedding, shape).to(device=device)
+        self._embedding = Embedding(recipe.statistic, shape).to(device=device)
 
     def _loss(self) -> Tensor:
         """Equally many images of every class, in two halves, against the published means."""

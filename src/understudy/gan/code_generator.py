@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from understudy.errors import PlanError
 from understudy.gan.race import first_arrivals
 from understudy.gan.repeating import draw_repeats
-from understudy.recipes.parts import LatentClasses
+from understudy.recipes.parts import LatentClasses, NoisyCodeCounts
 from understudy.schema import CodeSchema
 
 if TYPE_CHECKING:
@@ -67,8 +67,8 @@ def build_code_generator(recipe: Recipe, schema: Schema) -> CodeGenerator:
     Raises:
         PlanError: the schema does not describe codes, or the recipe's generator has no latent classes.
     """
-    part = recipe.code_counts
-    assert part is not None
+    part = recipe.statistic
+    assert isinstance(part, NoisyCodeCounts)
     if not isinstance(schema, CodeSchema) or not isinstance(recipe.generator, LatentClasses):
         raise PlanError(
             f"recipe {recipe.name!r} needs codes and a generator of latent classes, got a schema of kind "

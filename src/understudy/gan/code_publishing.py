@@ -22,6 +22,7 @@ from understudy.gan.code_counting import (
 )
 from understudy.gan.code_statistics import assembled, kept_codes, known_lengths, most_frequent
 from understudy.gan.repeating import chance_of_repeats
+from understudy.recipes.parts import NoisyCodeCounts
 from understudy.schema import CodeSchema
 
 if TYPE_CHECKING:
@@ -51,8 +52,8 @@ def publish_codes(
         count: the number of rows as published.
         noise: where the noise comes from.
     """
-    part = plan.recipe.code_counts
-    assert part is not None
+    part = plan.recipe.statistic
+    assert isinstance(part, NoisyCodeCounts)
     assert isinstance(schema, CodeSchema)
     x, weights = np.asarray(rows.x), weights or (1.0,)
     labels = np.zeros(len(x), dtype=np.int64) if rows.labels is None else np.asarray(rows.labels)

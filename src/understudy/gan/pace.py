@@ -17,6 +17,7 @@ from understudy.errors import PlanError
 from understudy.gan.apprentice import Apprentice, Performer, build_performer
 from understudy.gan.embedding import Embedding
 from understudy.gan.generators import image_shape
+from understudy.recipes.parts import MeanEmbedding
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,7 +51,7 @@ def paced(
         PlanError: the steps of this recipe are not free, or too few of them fit.
     """
     recipe = plan.recipe
-    if recipe.embedding is None or plan.schema is None:
+    if not isinstance(recipe.statistic, MeanEmbedding) or plan.schema is None:
         raise PlanError(
             f"a time budget needs a recipe whose generator learns from a mean embedding; the steps of {recipe.name!r} "
             "are part of its plan and are set with --steps."
@@ -68,10 +69,10 @@ def paced(
 def _seconds_per_step(plan: Plan, device: torch.device | None, clock: Callable[[], float]) -> float:
     """The time of one step of a generator that is thrown away, trained towards zeros."""
     assert plan.schema is not None
-    assert plan.recipe.embedding is not None
+    assert isinstance(plan.recipe.statistic, MeanEmbedding)
     recipe = replace(plan.recipe, steps=_TRIAL + 1)
     shape = image_shape(encoded_shape(plan.schema), recipe.name)
-    width = Embedding(plan.recipe.embedding, shape).width
+    width = Embedding(plan.recipe.statistic, shape).width
     performer = build_performer(recipe, plan.schema)
     teacher = performer.teacher if isinstance(performer, Performer) else None
     means = torch.zeros(len(plan.schema.label_classes or ()), width)

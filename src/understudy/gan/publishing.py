@@ -19,6 +19,7 @@ from understudy.gan.generators import image_shape
 from understudy.gan.teacher import Teacher, teach
 from understudy.recipes.parts import (
     DeclaredLabels,
+    MeanEmbedding,
     NoisyLabelHistogram,
     SharedLabelHistogram,
     UniformLabels,
@@ -86,8 +87,8 @@ def mean_embedding(
         count: the number of rows as published.
         noise: where the noise comes from.
     """
-    assert plan.recipe.embedding is not None
-    embedding = Embedding(plan.recipe.embedding, image_shape(encoded_shape(schema), plan.recipe.name))
+    assert isinstance(plan.recipe.statistic, MeanEmbedding)
+    embedding = Embedding(plan.recipe.statistic, image_shape(encoded_shape(schema), plan.recipe.name))
     sums = noisy_class_sums(embedding, rows, len(weights), plan.noise_of(EMBEDDING), noise)
     return class_means(sums, torch.tensor(weights, dtype=torch.float64) * count)
 

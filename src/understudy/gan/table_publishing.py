@@ -17,6 +17,7 @@ from understudy.gan.axes import axes_of
 from understudy.gan.binned import Compared, affordable, binned, chosen_pairs
 from understudy.gan.counting import column_marginals, label_marginals, noisy_counts, pair_marginals
 from understudy.gan.marginals import assembled
+from understudy.recipes.parts import NoisyMarginals
 from understudy.schema import TableSchema
 
 if TYPE_CHECKING:
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from understudy.gan.binned import BinnedColumn
     from understudy.gan.marginals import Marginals
     from understudy.planning import Plan
-    from understudy.recipes.parts import NoisyMarginals
     from understudy.schema import Schema
 
     Floats = NDArray[np.float64]
@@ -51,8 +51,8 @@ def publish_marginals(
         noise: where the noise comes from.
     """
     assert isinstance(schema, TableSchema)
-    part = plan.recipe.marginals
-    assert part is not None
+    part = plan.recipe.statistic
+    assert isinstance(part, NoisyMarginals)
     x = np.asarray(rows.x)
     labels = None if rows.labels is None or weights is None else np.asarray(rows.labels)
     classes = len(weights or (1.0,))

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from understudy.errors import PlanError
 from understudy.gan.axes import Scale, axes_of
 from understudy.gan.binning import KNOTS
-from understudy.recipes.parts import LatentClasses
+from understudy.recipes.parts import LatentClasses, NoisyMarginals
 from understudy.schema import TableSchema
 
 if TYPE_CHECKING:
@@ -99,11 +99,11 @@ def build_table_generator(recipe: Recipe, schema: Schema) -> TableGenerator:
     Raises:
         PlanError: the schema does not describe a table, or the recipe's generator has no latent classes.
     """
-    assert recipe.marginals is not None
+    assert isinstance(recipe.statistic, NoisyMarginals)
     if not isinstance(schema, TableSchema) or not isinstance(recipe.generator, LatentClasses):
         raise PlanError(
             f"recipe {recipe.name!r} needs a table and a generator of latent classes, got a schema of kind "
             f"{schema.kind!r} and a generator of kind {recipe.generator.kind!r}."
         )
     classes = len(schema.label_classes or ())
-    return TableGenerator(recipe.generator.count, axes_of(schema), classes, recipe.marginals.slots)
+    return TableGenerator(recipe.generator.count, axes_of(schema), classes, recipe.statistic.slots)

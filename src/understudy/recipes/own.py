@@ -28,7 +28,7 @@ _TABLES = Recipe(
     generator_optimiser=Adam(rate=0.05, final_rate=1e-3, beta1=0.9, beta2=0.99),
     batch=1,
     steps=500,
-    marginals=NoisyMarginals(),
+    statistic=NoisyMarginals(),
 )
 
 _CODES = Recipe(
@@ -40,7 +40,7 @@ _CODES = Recipe(
     generator_optimiser=Adam(rate=0.05, final_rate=1e-3, beta1=0.9, beta2=0.99),
     batch=1,
     steps=400,
-    code_counts=NoisyCodeCounts(),
+    statistic=NoisyCodeCounts(),
 )
 
 UNDERSTUDY = Recipe(
@@ -54,7 +54,7 @@ UNDERSTUDY = Recipe(
     batch=200,
     steps=2_000,
     averaging=0.99,
-    embedding=MeanEmbedding(),
+    statistic=MeanEmbedding(),
     teacher=LinearTeacher(quiet_lessons=Lessons(steps=150, rate=200.0, bound=0.5)),
     warp=Warp(),
     tables=_TABLES,

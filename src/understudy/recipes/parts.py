@@ -18,6 +18,7 @@ from understudy.recipes.statistics import (
     MeanEmbedding,
     NoisyCodeCounts,
     NoisyMarginals,
+    Statistic,
     Warp,
     check_share,
 )
@@ -47,6 +48,7 @@ __all__ = [
     "RmsProp",
     "Sgd",
     "SharedLabelHistogram",
+    "Statistic",
     "UniformLabels",
     "UpsamplingGenerator",
     "Warp",

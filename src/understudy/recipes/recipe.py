@@ -27,6 +27,7 @@ from understudy.recipes.parts import (
     RisingCriticSteps,
     Sgd,
     SharedLabelHistogram,
+    Statistic,
     UpsamplingGenerator,
     WarmStart,
     Warp,
@@ -58,9 +59,9 @@ class Recipe:
     `noise_multiplier` and `steps` at least one must be given, here or to `plan`; the other follows from the
     budget.
 
-    With an `embedding` (images), `marginals` (tables) or `code_counts` (codes) there is no critic: the generator
-    learns from a private statistic. `steps` and `batch` are then those of the generator, which are free. Fields about
-    the critic stay at their defaults in such a recipe and are not written.
+    With a `statistic` there is no critic: the generator learns from what is published of the records at the start.
+    `steps` and `batch` are then those of the generator, which are free. Fields about the critic stay at their defaults
+    in such a recipe and are not written.
 
     Args:
         name: how the command line calls it.
@@ -85,11 +86,9 @@ class Recipe:
         spectral_bound: bound on the largest singular value of every critic weight after each step, or None.
         averaging: decay of the generator's moving average, or None.
         warm_start: what happens before the first private step.
-        embedding: the private statistic of images that replaces the critic, or None.
-        marginals: the private statistic of tables that replaces the critic, or None.
-        code_counts: the private statistic of codes that replaces the critic, or None.
-        teacher: the private classifier that labels generated images, or None; needs an embedding.
-        warp: distortions of generated images before they are labelled, or None; needs an embedding.
+        statistic: the private statistic that replaces the critic, or None; its kind says which data it is for.
+        teacher: the private classifier that labels generated images, or None; needs a mean embedding.
+        warp: distortions of generated images before they are labelled, or None; needs a mean embedding.
         tables: the recipe that takes over when the data is a table, or None.
         codes: the recipe that takes over when the data are codes, or None.
     """
@@ -117,18 +116,16 @@ class Recipe:
     spectral_bound: float | None = None
     averaging: float | None = None
     warm_start: WarmStart = field(default_factory=NoWarmStart)
-    embedding: MeanEmbedding | None = None
+    statistic: Statistic | None = None
     teacher: LinearTeacher | None = None
     warp: Warp | None = None
-    marginals: NoisyMarginals | None = None
-    code_counts: NoisyCodeCounts | None = None
     tables: Recipe | None = None
     codes: Recipe | None = None
 
     @property
     def has_critic(self) -> bool:
         """Whether a critic sees private records; otherwise the generator learns from a private statistic."""
-        return self.embedding is None and self.marginals is None and self.code_counts is None
+        return self.statistic is None
 
     @property
     def silent_fields(self) -> frozenset[str]:
@@ -162,9 +159,9 @@ class Recipe:
 
     def _check_statistic(self) -> None:
         """What goes with a private statistic only, and what cannot go with one."""
-        if self.embedding is None and (self.teacher or self.warp):
+        if not isinstance(self.statistic, MeanEmbedding) and (self.teacher or self.warp):
             raise RecipeError(
-                f"recipe {self.name!r}: a teacher and a warp need an embedding; add one, or take them out."
+                f"recipe {self.name!r}: a teacher and a warp need a mean embedding; add one, or take them out."
             )
         if self.has_critic and isinstance(self.labels, SharedLabelHistogram):
             raise RecipeError(
@@ -181,19 +178,20 @@ class Recipe:
                 raise RecipeError(
                     f"recipe {self.name!r}: {one.name} is about a critic, and this recipe has none; take it out."
                 )
-        statistics = (self.embedding, self.marginals, self.code_counts)
-        if sum(one is not None for one in statistics) > 1:
-            raise RecipeError(
-                f"recipe {self.name!r}: an embedding is for images, marginals are for tables and code "
-                "counts for codes. Put the recipes for tables and codes into the fields `tables` and `codes`."
-            )
-        counted = self.marginals is not None or self.code_counts is not None
+        counted = isinstance(self.statistic, (NoisyMarginals, NoisyCodeCounts))
         if isinstance(self.generator, LatentClasses) != counted:
             raise RecipeError(
                 f"recipe {self.name!r}: a generator of latent classes goes with marginals or code counts, and with "
                 "nothing else."
             )
-        if self.tables is not None and (self.tables.marginals is None or self.tables.tables is not None):
-            raise RecipeError(f"recipe {self.name!r}: the recipe for tables needs marginals of its own.")
-        if self.codes is not None and (self.codes.code_counts is None or self.codes.codes is not None):
-            raise RecipeError(f"recipe {self.name!r}: the recipe for codes needs code counts of its own.")
+        for part, what, kind in (
+            (self.tables, "tables", NoisyMarginals),
+            (self.codes, "codes", NoisyCodeCounts),
+        ):
+            if part is not None and not (
+                isinstance(part.statistic, kind) and part.tables is part.codes is None
+            ):
+                raise RecipeError(
+                    f"recipe {self.name!r}: the recipe for {what} needs a statistic of kind {kind.kind!r} and no "
+                    "recipes in it."
+                )

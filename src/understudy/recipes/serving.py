@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from understudy.errors import PlanError
 from understudy.recipes.own import UNDERSTUDY
 from understudy.recipes.papers import DP_CGAN, PPGAN, SMALL_IMAGES
+from understudy.recipes.parts import MeanEmbedding, NoisyMarginals
 from understudy.schema import CodeSchema, ImageSchema, TableSchema
 
 if TYPE_CHECKING:
@@ -76,8 +77,8 @@ def _unserved(recipe: Recipe, schema: Schema) -> str | None:
     """Why a recipe without a critic cannot make such data, as a sentence; None if it can."""
     name = f"recipe {recipe.name!r}"
     what = "tables" if isinstance(schema, TableSchema) else schema.kind
-    if recipe.embedding is None:
-        made = "codes" if recipe.marginals is None else "tables"
+    if not isinstance(recipe.statistic, MeanEmbedding):
+        made = "tables" if isinstance(recipe.statistic, NoisyMarginals) else "codes"
         return None if made == what else f"{name} is for {made} here, not for {what}."
     match schema:
         case CodeSchema() | TableSchema():

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from understudy.errors import RecipeError
 
@@ -16,6 +17,7 @@ __all__ = [
     "MeanEmbedding",
     "NoisyCodeCounts",
     "NoisyMarginals",
+    "Statistic",
     "Warp",
     "check_share",
 ]
@@ -43,6 +45,7 @@ class MeanEmbedding:
         share: the part of the budget (of 1/σ²) that the release takes.
     """
 
+    kind: ClassVar[str] = "mean-embedding"
     pixel_lengths: tuple[float, ...] = (10.0, 5.0)
     wavelet_lengths: tuple[float, ...] = (2.0, 1.0)
     pixel_frequencies: int = 300
@@ -76,6 +79,7 @@ class NoisyMarginals:
         pair_share: the part that pairs take; 0 leaves them out.
     """
 
+    kind: ClassVar[str] = "marginals"
     bins: int = 12
     tails: int = 2
     support: float = 4.0
@@ -123,6 +127,7 @@ class NoisyCodeCounts:
         repeat_share: the part that repetitions take where codes are counted.
     """
 
+    kind: ClassVar[str] = "code-counts"
     longest: int = 64
     covered: float = 0.99
     frequent: int = 256
@@ -144,6 +149,10 @@ class NoisyCodeCounts:
             )
         if not 0 < self.covered <= 1:
             raise RecipeError(f"the share of covered records must lie in (0, 1], got {self.covered}.")
+
+
+Statistic = MeanEmbedding | NoisyMarginals | NoisyCodeCounts
+"""What a generator of images, of tables and of codes learns from."""
 
 
 @dataclass(frozen=True)
