@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow check format bench bench-ledger bench-utility bench-utility-tables bench-utility-codes clean
+.PHONY: help setup demo test test-slow check format bench bench-ledger bench-utility bench-utility-tables bench-utility-codes bench-rivals clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -52,5 +52,10 @@ bench-utility-tables: $(STAMP)  ## usefulness of synthetic tables beside a paper
 bench-utility-codes: $(STAMP)  ## faithfulness of synthetic code vectors beside a paper's recipe; minutes, resumable
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.utility_codes $(ARGS)
 
+bench-rivals: $(STAMP)  ## our tables beside those of dpmm (MST, AIM), which gets an environment of its own; hours, resumable
+	test -x .venv-rivals/bin/python || $(PYTHON) -m venv .venv-rivals
+	.venv-rivals/bin/python -m pip install --quiet --disable-pip-version-check dpmm==0.1.9
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.utility_tables --rivals .venv-rivals/bin/python $(ARGS)
+
 clean:  ## remove what the targets made
-	rm -rf $(VENV) demo build dist
+	rm -rf $(VENV) .venv-rivals demo build dist

@@ -1,8 +1,8 @@
 """How useful synthetic tables are: train on synthetic, test on real; and how far their marginals are from real ones.
 
-Run `python -m benchmarks.utility_tables [--json FILE] [--runs N] [--only TEXT] [--ablation]`. Each cell is a whole
-private training with fresh noise from the operating system, as many rows drawn from the release as there are training
-rows, and:
+Run `python -m benchmarks.utility_tables [--json FILE] [--runs N] [--only TEXT] [--ablation] [--rivals PYTHON]`. Each
+cell is a whole private training with fresh noise from the operating system, as many rows drawn from the release as
+there are training rows, and:
 
 - macro one-vs-rest AuROC and accuracy on real test rows, of classifiers that saw synthetic rows only,
 - the mean total variation of one- and two-way marginals against the test rows (numbers in twenty equal bins),
@@ -10,15 +10,18 @@ rows, and:
 
 The file given with --json holds finished cells; they are skipped when the command is run again. `dp-cgan-tf2` takes
 batches of 32 (as `dp-cgan-thyroid` does) and 1,000 private steps, to which its noise is calibrated. The lines of real
-data are the ceiling.
+data are the ceiling. With `--rivals PYTHON` the systems of `benchmarks/rivals.py` are measured too.
 """
 
 from __future__ import annotations
 
 import time
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from benchmarks.rivals import RIVALS, made_by
 from benchmarks.utility_cells import measure_cells, parser_for
 from benchmarks.utility_systems import REAL, Cell
 from understudy.cli.progress import fit_with_bar
@@ -42,6 +45,7 @@ if TYPE_CHECKING:
     Line = dict[str, Any]
 
 BASELINE = "dp-cgan-tf2"
+DELTA = 1e-5
 GRID = (("thyroid", 3.7), ("breast-cancer", 3.7), ("adult", 1.0), ("adult", 3.7))
 LEARNERS = (Learner.LOGISTIC_REGRESSION, Learner.GRADIENT_BOOSTING)
 
@@ -61,7 +65,7 @@ def systems() -> dict[str, Recipe]:
     }
 
 
-def cells_of(runs: int, *, ablation: bool) -> list[Cell]:
+def cells_of(runs: int, *, ablation: bool, rivals: bool) -> list[Cell]:
     """What is measured, what is cheap and what matters first."""
     cells = [Cell(data, epsilon, "understudy", run) for run in range(runs) for data, epsilon in GRID]
     cells += [Cell(data, 3.7, BASELINE, run) for run in range(runs) for data in ("thyroid", "breast-cancer")]
@@ -71,24 +75,33 @@ def cells_of(runs: int, *, ablation: bool) -> list[Cell]:
         cells += [
             Cell(*GRID[which], name, run) for run in range(runs) for which in (0, 2) for name in left_out
         ]
+    if rivals:
+        cells += [
+            Cell(data, epsilon, name, run) for run in range(runs) for name in RIVALS for data, epsilon in GRID
+        ]
     return cells
 
 
-def measure(cell: Cell, bar: Bar) -> Line:
-    """One line of the table."""
+def measure(cell: Cell, bar: Bar, rivals: Path | None = None) -> Line:
+    """One line of the table; `rivals` is the Python of theirs."""
     dataset = known(cell.data)
     assert isinstance(dataset.schema, TableSchema)
     line: Line = {"data": cell.data, "budget": cell.epsilon, "system": cell.system, "run": cell.run}
     frame = dataset.train.frame
+    if cell.system in RIVALS:
+        assert rivals is not None
+        assert cell.epsilon is not None
+        drawn, seconds = made_by(rivals, cell.system, frame, dataset.schema, cell.epsilon, DELTA)
+        return line | {"seconds": seconds} | _scores(drawn, dataset, dataset.schema, cell.run)
     if cell.epsilon is not None:
         recipe = systems()[cell.system]
-        made = plan(dataset.schema, epsilon=cell.epsilon, rows=len(dataset.train), recipe=recipe)
+        rows = len(dataset.train)
+        made = plan(dataset.schema, epsilon=cell.epsilon, delta=DELTA, rows=rows, recipe=recipe)
         start = time.process_time()
         release = fit_with_bar(bar, dataset.train, made)
         line["seconds"] = time.process_time() - start
         line["epsilon"] = made.spent.epsilon if made.spent is not None else None
-        drawn = release.sample(len(dataset.train), seed=cell.run)
-        frame = drawn  # type: ignore[assignment]
+        frame = release.sample(rows, seed=cell.run)  # type: ignore[assignment]
     return line | _scores(frame, dataset, dataset.schema, cell.run)
 
 
@@ -113,10 +126,12 @@ def main() -> None:
     """Measure what is missing, print the table."""
     parser = parser_for(__doc__, "tables")
     parser.add_argument("--ablation", action="store_true", help="also take out marginals: thyroid and adult")
+    parser.add_argument("--rivals", type=Path, help="the Python of an environment that has dpmm")
     options = parser.parse_args()
     numbers = [f"{one.value}, {what}" for one in LEARNERS for what in ("AuROC", "accuracy")]
     numbers += ["one-way error", "two-way error", "seconds"]
-    measure_cells(options, cells_of(options.runs, ablation=options.ablation), measure, numbers)
+    cells = cells_of(options.runs, ablation=options.ablation, rivals=options.rivals is not None)
+    measure_cells(options, cells, partial(measure, rivals=options.rivals), numbers)
 
 
 if __name__ == "__main__":

@@ -6,12 +6,16 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
-from benchmarks import ledger, utility
+from benchmarks import ledger, utility, utility_tables
+from benchmarks.rivals import MISSING, RIVALS, made_by
 from benchmarks.utility_systems import PAPERS, REAL, Cell, drawn_ablation, drawn_as, trained_ablation
 
+from understudy.cli.console import progress_bar
 from understudy.recipes import RECIPES
 from understudy.release import Release
+from understudy.schema import Binary, Categorical, Continuous, Integer, TableSchema
 
 
 @pytest.fixture(scope="module")
@@ -84,3 +88,63 @@ def test_charging_steps_is_measured(tmp_path: Path, capsys: pytest.CaptureFixtur
         assert 1 <= line["writes"] < line["steps"] == 40
         assert 0 < line["share_cpu"] < 1
     assert failed == any(line["share_cpu"] >= ledger.LARGEST_SHARE for line in lines)
+
+
+ECHO = """#!/bin/sh
+cp "$5/rows.csv" "$5/made.csv"
+echo 1.5 > "$5/seconds.json"
+cp "$5/domain.json" "$(dirname "$0")/told.json"
+echo "$2 $3 $4" > "$(dirname "$0")/asked"
+"""
+
+
+@pytest.fixture
+def echo(tmp_path: Path) -> Path:
+    """A rival's Python that gives back the rows it was told."""
+    program = tmp_path / "python"
+    program.write_text(ECHO)
+    program.chmod(0o755)
+    return program
+
+
+def test_rivals_are_told_the_schema_and_understood(echo: Path) -> None:
+    """Rows survive the way to a rival and back, missing values included, and it hears bounds, categories and budget."""
+    schema = TableSchema(
+        (
+            Integer("age", 0, 99),
+            Continuous("weight", 0.0, 200.0),
+            Categorical("town", ("Ulm", "Bonn"), missing=True),
+            Binary("ill"),
+        ),
+        label="ill",
+    )
+    rows = pd.DataFrame(
+        {"age": [1, 99], "weight": [70.25, 3.5], "town": ["Bonn", None], "ill": ["0", "1"]}, dtype=object
+    )
+    made, seconds = made_by(echo, "dpmm aim", rows, schema, 0.5, 1e-5)
+    assert seconds == 1.5
+    assert (echo.parent / "asked").read_text().split() == ["aim", "0.5", "1e-05"]
+    told = json.loads((echo.parent / "told.json").read_text())
+    assert told["age"] == {"lower": 0.0, "upper": 99.0}
+    assert told["town"] == {"categories": ["Ulm", "Bonn", MISSING]}
+    assert made.age.tolist() == [1, 99]
+    assert made.weight.tolist() == [70.25, 3.5]
+    assert made.town.where(made.town.notna(), None).tolist() == ["Bonn", None]
+    assert made.ill.tolist() == ["0", "1"]
+    with pytest.raises(ValueError, match="'age': numbers with missing values"):
+        made_by(echo, "dpmm aim", rows, TableSchema((Integer("age", 0, 99, missing=True),)), 1.0, 1e-5)
+
+
+def test_rivals_are_measured_like_everything_else(echo: Path) -> None:
+    """A rival that returns the training rows scores what real rows score; without a Python of theirs none is asked."""
+    asked = utility_tables.cells_of(1, ablation=False, rivals=True)
+    cells = [cell for cell in asked if cell.system in (*RIVALS, REAL) and cell.data == "breast-cancer"]
+    assert len(cells) == 1 + len(RIVALS)
+    with progress_bar() as bar:
+        lines = {cell.system: utility_tables.measure(cell, bar, rivals=echo) for cell in cells}
+    for name in RIVALS:
+        assert lines[name]["seconds"] == 1.5
+        for measure in (f"{utility_tables.LEARNERS[0].value}, AuROC", "one-way error", "two-way error"):
+            assert lines[name][measure] == pytest.approx(lines[REAL][measure], abs=1e-6)
+    alone = utility_tables.cells_of(1, ablation=True, rivals=False)
+    assert not {cell.system for cell in alone} & set(RIVALS)
