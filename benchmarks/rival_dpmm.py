@@ -25,7 +25,10 @@ def main(method: str, epsilon: float, delta: float, folder: Path) -> None:
     """Fit, sample, write."""
     domain = json.loads((folder / "domain.json").read_text(encoding="utf-8"))
     named = {name: one["categories"] for name, one in domain.items() if "categories" in one}
-    rows = pd.read_csv(folder / "rows.csv", dtype=dict.fromkeys(named, str), keep_default_na=False)
+    empty = {name: [""] for name in domain if name not in named}
+    rows = pd.read_csv(
+        folder / "rows.csv", dtype=dict.fromkeys(named, str), keep_default_na=False, na_values=empty
+    )
     for name, categories in named.items():
         rows[name] = pd.Categorical(rows[name], categories=categories)
     system = METHODS[method](epsilon=(1 - BINS) * epsilon, delta=delta, proc_epsilon=BINS * epsilon, n_jobs=1)

@@ -2,7 +2,7 @@
 
 dpmm needs older versions of pandas and NumPy than we do, so it is called as a program with its own Python:
 `make bench-rivals` makes that environment. It is given the same public facts that our schema gives us: bounds,
-categories, and a category of its own for missing values.
+categories, and a category of its own for missing categories; missing numbers it knows itself.
 """
 
 from __future__ import annotations
@@ -50,8 +50,9 @@ def made_by(
         (folder / "domain.json").write_text(json.dumps(domain), encoding="utf-8")
         command = [str(python), str(_PROGRAM), RIVALS[system], str(epsilon), str(delta), str(folder)]
         subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
-        named = dict.fromkeys((c.name for c in schema.columns if not _is_number(c)), str)
-        made = pd.read_csv(folder / "made.csv", dtype=named, keep_default_na=False)
+        named = {c.name: str for c in schema.columns if not _is_number(c)}
+        empty = {c.name: [""] for c in schema.columns if _is_number(c)}
+        made = pd.read_csv(folder / "made.csv", dtype=named, keep_default_na=False, na_values=empty)
         seconds = float(json.loads((folder / "seconds.json").read_text(encoding="utf-8")))
     return pd.DataFrame({c.name: _heard(c, made[c.name]) for c in schema.columns}), seconds
 
@@ -62,10 +63,6 @@ def _is_number(column: Column) -> bool:
 
 def _domain(column: Column) -> dict[str, Any]:
     if isinstance(column, (Continuous, Integer)):
-        if column.missing:
-            raise ValueError(
-                f"column {column.name!r}: numbers with missing values are not passed on to rivals."
-            )
         return {"lower": float(column.lower), "upper": float(column.upper)}
     values = getattr(column, "values", None)
     if values is None:
@@ -85,5 +82,5 @@ def _told(column: Column, cells: pd.Series[Any]) -> pd.Series[Any]:
 def _heard(column: Column, cells: pd.Series[Any]) -> pd.Series[Any]:
     """A column of the rival's as our schema reads it."""
     if isinstance(column, Integer):
-        return cells.round().astype("int64")
+        return cells.round().astype("Int64")
     return cells if _is_number(column) else cells.mask(cells == MISSING, None)
