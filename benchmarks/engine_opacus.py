@@ -11,6 +11,7 @@ from opacus.grad_sample import GradSampleModule
 from opacus.grad_sample.grad_sample_module_fast_gradient_clipping import (
     GradSampleModuleFastGradientClipping,
 )
+from opacus.optimizers import DPOptimizer
 from torch import nn
 
 from understudy.engine import Critic, CriticBatch, clipped_sum
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from benchmarks.engine_cases import Case
 
-__all__ = ["ghost_step", "hook_step", "penalty_error"]
+__all__ = ["ghost_step", "hook_step", "optimiser_step", "penalty_error"]
 
 
 def _inputs(case: Case, batch: CriticBatch) -> Tensor:
@@ -53,6 +54,40 @@ def hook_step(case: Case, batch: CriticBatch) -> Callable[[], list[Tensor]]:
         norms = torch.stack([g.flatten(1).norm(dim=1) for g in samples]).norm(dim=0)
         factors = (1.0 / norms).clamp(max=1.0)
         return [torch.einsum("i,i...", factors, g) for g in samples]
+
+    return step
+
+
+def optimiser_step(case: Case, batch: CriticBatch, backwards: int) -> Callable[[], None]:
+    """A whole step by Opacus' optimiser, its ordinary noise included, in the two manners in which GANs are written.
+
+    Args:
+        case: which critic.
+        batch: records and fakes, equally many.
+        backwards: 1 adds the losses of records and fakes first, as in Opacus' own example of a GAN, which clips each
+            record together with a fake; 2 goes back once for records and once for fakes.
+    """
+    module = GradSampleModule(case.critic().body, loss_reduction="sum")
+    optimiser = DPOptimizer(
+        torch.optim.SGD(module.parameters(), lr=0.0),
+        noise_multiplier=1.0,
+        max_grad_norm=1.0,
+        expected_batch_size=case.batch,
+        loss_reduction="sum",
+    )
+
+    def step() -> None:
+        optimiser.zero_grad()
+        real = condition(case.conditioning, batch.real, batch.real_labels)
+        fake = condition(case.conditioning, batch.fake, batch.fake_labels)
+        if backwards == 1:
+            on_real, on_fake = module(real).squeeze(1), module(fake).squeeze(1)
+            loss = real_loss(case.objective, on_real).sum() + fake_loss(case.objective, on_fake).sum()
+            loss.backward()  # type: ignore[no-untyped-call]
+        else:
+            real_loss(case.objective, module(real).squeeze(1)).sum().backward()  # type: ignore[no-untyped-call]
+            fake_loss(case.objective, module(fake).squeeze(1)).sum().backward()  # type: ignore[no-untyped-call]
+        optimiser.step()
 
     return step
 
