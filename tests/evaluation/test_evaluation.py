@@ -145,6 +145,17 @@ def test_a_source_without_label_is_refused(pool_release: Any) -> None:
         ReleaseSource(pool_release(CODES, patients(10, 0))).draw(5, 0)
 
 
+def test_the_trivial_generator_keeps_to_the_schema() -> None:
+    """Floors come from uniform values within the bounds, moments included; before, these were all in 1970."""
+    layout = Layout.of(TABLE)
+    made = layout.uniform(2_000, 0)
+    assert layout.valid(made).all()
+    numbers = layout.numbers(made)
+    assert np.abs(numbers.mean(axis=0) - 0.5).max() < 0.05
+    assert numbers.min() >= 0
+    assert numbers.max() <= 1
+
+
 def test_layout_of_a_schema() -> None:
     """Datetimes become seconds within their bounds, missing ones are valid where allowed."""
     layout = Layout.of(TABLE)

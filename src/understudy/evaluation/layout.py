@@ -133,6 +133,8 @@ class Layout:
         made: dict[str, Any] = {
             name: generator.uniform(low, high, rows) for name, (low, high) in self.numeric.items()
         }
+        for name in self.temporal:
+            made[name] = pd.to_datetime(made[name], unit="s")
         for name, values in self.categorical.items():
             choices = np.array(list(values), dtype=object)
             made[name] = choices[generator.integers(0, len(choices), rows)]
