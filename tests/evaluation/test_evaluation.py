@@ -21,7 +21,16 @@ from understudy.evaluation.run import ReleaseSource
 from understudy.evaluation.semisupervised import coded_images, semi_supervised, synthetic_share
 from understudy.evaluation.utility import Labelled
 from understudy.images import Images
-from understudy.schema import Binary, Categorical, CodeSchema, Continuous, Datetime, ImageSchema, TableSchema
+from understudy.schema import (
+    Binary,
+    Categorical,
+    CodeSchema,
+    Continuous,
+    Datetime,
+    ImageSchema,
+    TableSchema,
+    TimeUnit,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -166,7 +175,9 @@ def test_layout_of_a_schema() -> None:
     assert np.isnan(numbers[0, 1])
     assert numbers[2:, 1].min() >= 0
     assert layout.valid(frame).tolist() == [True, False, *[True] * 48]
-    assert layout.labels("seen")[0] == "2020-01-01T00:00:00"
+    assert layout.labels("seen")[:2] == ("2020-01-01", "2020-01-19")
+    day = Datetime("seen", dt.datetime(2020, 1, 1), dt.datetime(2020, 1, 2), unit=TimeUnit.MINUTE)
+    assert Layout.of(TableSchema((day,))).labels("seen")[1] == "2020-01-01T01:12"
 
 
 def test_discriminator_score_tells_noise_from_digits() -> None:

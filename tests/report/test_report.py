@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime as dt
 import json
 import re
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
 import pytest
 
+from understudy.fitting import fit
+from understudy.planning import plan
 from understudy.privacy.attacks import true_positive_rate
 from understudy.report import Format, make_report
 from understudy.report.render import _code_list
+from understudy.schema import Continuous, Datetime, TableSchema, TimeUnit
 
 if TYPE_CHECKING:
     from understudy.evaluation import Evaluation
@@ -142,6 +147,29 @@ def test_a_person_with_very_many_codes_does_not_fill_the_page() -> None:
     assert _code_list(named).endswith("c23 … and 76 more")
     assert _code_list(named[:2]) == "c0, c1"
     assert _code_list([]) == "(none)"
+
+
+def test_examples_show_moments_at_their_resolution() -> None:
+    """Days have no hours, missing values are a dash, and large numbers are not rounded to four places."""
+    schema = TableSchema(
+        (
+            Datetime("day", dt.datetime(2024, 1, 1), dt.datetime(2024, 12, 31)),
+            Datetime("hour", dt.datetime(2024, 1, 1), dt.datetime(2024, 1, 9), TimeUnit.HOUR, missing=True),
+            Continuous("paid", 10_000.0, 99_999.0, decimals=2),
+        )
+    )
+    rows = pd.DataFrame(
+        {"day": ["2024-02-03"] * 60, "hour": ["2024-01-02 05:00", None] * 30, "paid": 54_321.25}
+    )
+    release = fit(rows, plan(schema, epsilon=5.0, delta=1e-3, rows=60, steps=3))
+    page, text = (make_report(release, format=one) for one in (Format.HTML, Format.MARKDOWN))
+    assert re.search(r"<td[^>]*>2024-\d\d-\d\d</td>", page)
+    text = text.split("## Synthetic records")[1].split("##")[0]
+    assert "00:00:00" not in text
+    assert re.search(r"2024-01-\d\d \d\d:00\b", text)
+    assert not re.search(r"\| (nan|NaT|None) \|", text)
+    assert "| – |" in text
+    assert not re.search(r"\d\.\d+e\+", text)
 
 
 def test_the_page_can_be_made_again(table_release: Release) -> None:

@@ -88,8 +88,10 @@ class Layout:
             low, high = self.numeric[column]
             edges = np.linspace(low, high, self.bins + 1)
             if column in self.temporal:
-                return (*(str(np.datetime64(int(a), "s")) for a in edges[:-1]), "(unknown)", "(missing)")
-            names = [f"{a:.4g} to {b:.4g}" for a, b in itertools.pairwise(edges)]
+                unit = "D" if edges[1] - edges[0] >= 86_400 else "m"
+                names = [str(np.datetime64(int(a), "s").astype(f"M8[{unit}]")) for a in edges[:-1]]
+            else:
+                names = [f"{a:.4g} to {b:.4g}" for a, b in itertools.pairwise(edges)]
         else:
             names = [str(value) for value in self.categorical[column]]
         return (*names, "(unknown)", "(missing)")

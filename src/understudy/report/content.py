@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import pandas as pd
+
 from understudy import codec
+from understudy.images import Images
 from understudy.model_card import describe_mechanism, likelihood_factor
 from understudy.privacy.attacks import AttackPoint, attack_curve, true_positive_rate
 from understudy.privacy.mechanisms import SubsampledGaussian
-from understudy.schema import CodeSchema, ImageSchema, Schema, TableSchema, schema_to_toml
+from understudy.schema import CodeSchema, Datetime, ImageSchema, Schema, TableSchema, TimeUnit, schema_to_toml
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from understudy.audit.verdict import Audit
     from understudy.evaluation.result import Evaluation
-    from understudy.images import Images
     from understudy.release import Card, Release
 
-__all__ = ["Content", "Fact", "Line", "gather"]
+__all__ = ["Content", "Fact", "Line", "cell_text", "gather"]
 
 _CURVE = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.2, 0.35, 0.5, 0.7, 1.0)
 _EXAMPLE_ROWS = 8
@@ -209,7 +210,23 @@ def _examples(release: Release) -> pd.DataFrame | Images:
             return release.sample(60, seed=_SEED)
         shown = schema.classes[:10]
         return release.sample(10 * len(shown), counts=dict.fromkeys(shown, 10), seed=_SEED)
-    return release.sample(_EXAMPLE_ROWS, seed=_SEED)
+    made = release.sample(_EXAMPLE_ROWS, seed=_SEED)
+    assert not isinstance(made, Images)
+    for column in schema.columns if isinstance(schema, TableSchema) else ():
+        if isinstance(column, Datetime):
+            made[column.name] = made[column.name].dt.strftime(_MOMENTS.get(column.unit, "%Y-%m-%d %H:%M:%S"))
+    return made
+
+
+_MOMENTS = {TimeUnit.DAY: "%Y-%m-%d", TimeUnit.HOUR: "%Y-%m-%d %H:%M", TimeUnit.MINUTE: "%Y-%m-%d %H:%M"}
+"""How moments are shown, at their own resolution."""
+
+
+def cell_text(value: object) -> str:
+    """A value of an example record, as a page shows it."""
+    if value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value)):
+        return "–"
+    return f"{value:.7g}" if isinstance(value, float) else str(value)
 
 
 def _making(card: Card) -> tuple[Fact, ...]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from understudy.evaluation.result import Evaluation, Group, Measure
+from understudy.report.content import cell_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +35,7 @@ def as_markdown(content: Content) -> str:
     parts.append(_table(("total", "value", ""), [(f.name, f.value, f.remark) for f in content.totals]))
     if isinstance(content.examples, pd.DataFrame):
         frame = content.examples.iloc[:, :8]
-        rows = [tuple(str(value) for value in row) for row in frame.itertuples(index=False)]
+        rows = [tuple(cell_text(value) for value in row) for row in frame.itertuples(index=False)]
         parts += ["## Synthetic records", _table([str(name) for name in frame.columns], rows)]
     if content.evaluation is not None:
         parts += _evaluation(content.evaluation)

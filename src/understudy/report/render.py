@@ -15,7 +15,7 @@ from markupsafe import Markup
 from understudy._version import __version__
 from understudy.evaluation.result import Group, Measure
 from understudy.report import charts, svg
-from understudy.report.content import Content, gather
+from understudy.report.content import Content, cell_text, gather
 from understudy.report.markdown import as_markdown
 from understudy.schema import CodeSchema
 
@@ -111,19 +111,13 @@ def _example_rows(content: Content) -> tuple[tuple[str, ...], tuple[tuple[str, .
         codes = [name for name in content.schema.codes if name in frame.columns]
         listed = [[code for code in codes if row[code] > 0] for _, row in frame.iterrows()]
         return ("codes of one synthetic person",), tuple((_code_list(row),) for row in listed)
-    rows = tuple(tuple(_cell(value) for value in row) for row in frame.itertuples(index=False))
+    rows = tuple(tuple(cell_text(value) for value in row) for row in frame.itertuples(index=False))
     return tuple(str(name) for name in frame.columns), rows
 
 
 def _code_list(codes: list[str]) -> str:
     more = len(codes) - SHOWN_CODES
     return ", ".join(codes[:SHOWN_CODES]) + (f" … and {more} more" if more > 0 else "") or "(none)"
-
-
-def _cell(value: object) -> str:
-    if value is None or value is pd.NaT or (isinstance(value, float) and math.isnan(value)):
-        return "–"
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def _number(value: float | None) -> str:
