@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 __all__ = ["sweep_command"]
 
+_EPSILONS = "1,2,4,8"
+
 
 def sweep_command(
     data: PrivateData,
@@ -37,7 +39,10 @@ def sweep_command(
     folder: Annotated[
         Path, typer.Option("--out", help="Private folder for outcomes, releases and curves; resumable.")
     ],
-    epsilon: Annotated[str, typer.Option(help="Budgets of one run to try, such as 1,2,4,8.")] = "1,2,4,8",
+    epsilon: Annotated[
+        list[str] | None,
+        typer.Option(help=f"Budgets of one run to try, such as 1,4; repeatable. Without it {_EPSILONS}."),
+    ] = None,
     delta: Delta = 1e-5,
     recipe: RecipeName = None,
     vary: Annotated[
@@ -90,7 +95,7 @@ def sweep_command(
     from understudy.evaluation.sweep import sweep_of
     from understudy.evaluation.variation import grid
 
-    settings = grid(_numbers(epsilon, "--epsilon"), dict(_varied(one) for one in vary or []), seeds)
+    settings = grid(_numbers(",".join(epsilon or [_EPSILONS]), "--epsilon"), _varied(vary or []), seeds)
     found, counted = _schema(data, schema, rows)
     sweep = sweep_of(data, test, found, chosen_recipe(recipe, found), delta, counted, learner)
     pool = workers or os.cpu_count() or 1
@@ -170,11 +175,15 @@ def _numbers(text: str, option: str) -> list[float]:
         ) from problem
 
 
-def _varied(text: str) -> tuple[str, list[float]]:
-    name, separator, values = text.partition("=")
-    if not separator:
-        raise typer.BadParameter(f"{text!r} is not of the form clip=0.1,1.", param_hint="--vary")
-    return name.strip().replace("-", "_"), _numbers(values, "--vary")
+def _varied(texts: list[str]) -> dict[str, list[float]]:
+    """What each name takes in turn; a name that is given twice takes the values of both."""
+    found: dict[str, list[float]] = {}
+    for text in texts:
+        name, separator, values = text.partition("=")
+        if not separator:
+            raise typer.BadParameter(f"{text!r} is not of the form clip=0.1,1.", param_hint="--vary")
+        found.setdefault(name.strip().replace("-", "_"), []).extend(_numbers(values, "--vary"))
+    return found
 
 
 def _schema(data: str, path: Path | None, rows: int | None) -> tuple[Schema, int | None]:
