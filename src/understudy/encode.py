@@ -245,6 +245,12 @@ def _encode_codes(frame: pd.DataFrame, schema: CodeSchema) -> Encoded:
     if label is not None and label not in frame.columns:
         raise DataError(f"the label column {label!r} is not in the data; add it or drop it from the schema")
     known = set(schema.codes)
+    if not known.intersection(frame.columns):
+        shown = ", ".join(map(repr, frame.columns[:6]))
+        raise DataError(
+            f"none of the schema's codes is a column of the data, which has {shown}. If it has one row per person and "
+            'code, name the two columns in the schema, as in [long] person = "patient" code = "icd".'
+        )
     foreign = [name for name in frame.columns if name not in known and name != label]
     if foreign and schema.unknown is UnknownCodes.REFUSE:
         raise DataError(

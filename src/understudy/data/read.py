@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import pyarrow as pa
 
+from understudy.data.codes import from_long
 from understudy.data.known import known, known_names
 from understudy.data.pictures import is_idx, read_folder, read_idx, read_npz
 from understudy.data.records import Records
 from understudy.data.tables import CSV_SUFFIXES, from_arrow, from_frame, read_csv, read_parquet
 from understudy.errors import DataError
 from understudy.images import Images
-from understudy.schema import ImageSchema
+from understudy.schema import CodeSchema, ImageSchema
 
 if TYPE_CHECKING:
     from understudy.data.fetch import Progress
@@ -41,6 +42,16 @@ def read(
     Raises:
         DataError: if the source cannot be read or lacks what the schema names.
     """
+    records = _read(source, schema, progress)
+    if not isinstance(schema, CodeSchema) or schema.long is None or isinstance(records.content, Images):
+        return records
+    person, code = schema.long.person, schema.long.code
+    if not {person, code} <= set(records.frame.columns):
+        return records
+    return from_long(records.frame, schema, person=person, code=code)
+
+
+def _read(source: Any, schema: Schema | None, progress: Progress | None) -> Records:
     if isinstance(source, Records):
         return source
     if isinstance(source, Images):

@@ -130,6 +130,8 @@ def _parse(path: Path, schema: _Tabular | None, *, numbers: bool) -> Any:
             "include_columns": list(types),
             "null_values": list(schema.missing_text),
         }
+    if isinstance(schema, CodeSchema) and schema.long is not None:  # so that "008" is not 8
+        options = {"column_types": dict.fromkeys((schema.long.person, schema.long.code), pa.string())}
     convert = pa_csv.ConvertOptions(strings_can_be_null=True, true_values=[], false_values=[], **options)
     return pa_csv.read_csv(path, parse_options=_parsing(path), convert_options=convert)
 

@@ -20,6 +20,7 @@ from understudy.schema.columns import (
 from understudy.schema.schemas import (
     CodeSchema,
     ImageSchema,
+    LongFile,
     Schema,
     TableSchema,
     UnknownCodes,
@@ -40,6 +41,7 @@ __all__ = [
     "Discrete",
     "ImageSchema",
     "Integer",
+    "LongFile",
     "Ordinal",
     "Schema",
     "TableSchema",

@@ -141,6 +141,25 @@ class ImageSchema:
 
 
 @dataclass(frozen=True)
+class LongFile:
+    """How to read files with one row per (person, code) instead of one column per code.
+
+    Args:
+        person: the column that tells persons apart; what it holds is never kept.
+        code: the column with the codes.
+    """
+
+    person: str
+    code: str
+
+    def __post_init__(self) -> None:
+        if not self.person or not self.code or self.person == self.code:
+            raise SchemaError(
+                f"a long file needs two columns, for persons and codes; got {self.person!r} and {self.code!r}"
+            )
+
+
+@dataclass(frozen=True)
 class CodeSchema:
     """A set of codes per person, such as ICD-9 diagnoses: one record is one person.
 
@@ -150,6 +169,7 @@ class CodeSchema:
         unknown: what to do with codes that are not listed.
         label: an optional class of the person.
         label_weights: the PUBLIC share of each class, or None if not public.
+        long: the columns of files with one row per (person, code); None for one column per code.
     """
 
     kind: ClassVar[str] = "codes"
@@ -158,6 +178,7 @@ class CodeSchema:
     unknown: UnknownCodes = UnknownCodes.REFUSE
     label: Categorical | Binary | None = None
     label_weights: tuple[float, ...] | None = None
+    long: LongFile | None = None
 
     def __post_init__(self) -> None:
         if not self.codes:
