@@ -95,14 +95,23 @@ def best_vmap(case: Case, critic: Critic, batch: CriticBatch, repetitions: int) 
     return min(times)
 
 
+def one_batch(case: Case, critic: Critic, records: Rows, fakes: Rows) -> CriticBatch:
+    """Records and fakes for the sides that draw none of their own."""
+    picked = torch.randperm(ROWS)[: case.batch]
+    return draw_batch(critic, case.objective, records, picked, fakes, SecureNoise(), case.batch)
+
+
+def few(repetitions: int) -> int:
+    """How often a side is measured that takes many times as long."""
+    return 1 if repetitions <= 10 else 3
+
+
 def alone_with_vmap(place: int, repetitions: int) -> float:
     """How many times longer vmap at its best chunk size takes than the private step, in the process that calls this."""
     torch.set_num_threads(1)
     case = CASES[place]
     critic, records, fakes = case.critic(), case.records(), case.fakes()
-    picked = torch.randperm(ROWS)[: case.batch]
-    batch = draw_batch(critic, case.objective, records, picked, fakes, SecureNoise(), case.batch)
-    vmap = best_vmap(case, critic, batch, 1 if repetitions <= 10 else 3)
+    vmap = best_vmap(case, critic, one_batch(case, critic, records, fakes), few(repetitions))
     step = private_step(case)
     return vmap / cpu_seconds([lambda: step.step(critic, records, fakes)], repetitions)[0]
 
@@ -118,8 +127,7 @@ def measure(place: int, repetitions: int) -> Result:
     case = CASES[place]
     critic, records, fakes = case.critic(), case.records(), case.fakes()
     step = private_step(case)
-    picked = torch.randperm(ROWS)[: case.batch]
-    batch = draw_batch(critic, case.objective, records, picked, fakes, SecureNoise(), case.batch)
+    batch = one_batch(case, critic, records, fakes)
     total = clipped_sum(critic, case.objective, batch, RULE)
     private, ordinary, noise = cpu_seconds(
         [
@@ -129,15 +137,15 @@ def measure(place: int, repetitions: int) -> Result:
         ],
         repetitions,
     )
-    few = 1 if repetitions <= 10 else 3
-    vmap = best_vmap(case, critic, batch, few)
+    seldom = few(repetitions)
+    vmap = best_vmap(case, critic, batch, seldom)
     hooks = ghost = wrong = once = twice = None
     if case.least_faster_than_opacus is None:
         wrong = penalty_error()
     else:
-        hooks = cpu_seconds([hook_step(case, batch)], few)[0] / private
-        ghost = cpu_seconds([ghost_step(case, batch)], few)[0] / private
-        once, twice = (cpu_seconds([optimiser_step(case, batch, n)], few)[0] / private for n in (1, 2))
+        hooks = cpu_seconds([hook_step(case, batch)], seldom)[0] / private
+        ghost = cpu_seconds([ghost_step(case, batch)], seldom)[0] / private
+        once, twice = (cpu_seconds([optimiser_step(case, batch, n)], seldom)[0] / private for n in (1, 2))
     ratio = private / ordinary
     return {
         "case": case.name,

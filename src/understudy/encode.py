@@ -249,7 +249,7 @@ def _encode_codes(frame: pd.DataFrame, schema: CodeSchema) -> Encoded:
         shown = ", ".join(map(repr, frame.columns[:6]))
         raise DataError(
             f"none of the schema's codes is a column of the data, which has {shown}. If it has one row per person and "
-            'code, name the two columns in the schema, as in [long] person = "patient" code = "icd".'
+            "code, name the two columns in the schema: a table [long] with the keys person and code."
         )
     foreign = [name for name in frame.columns if name not in known and name != label]
     if foreign and schema.unknown is UnknownCodes.REFUSE:

@@ -45,6 +45,8 @@ def test_long_files_are_read_where_the_schema_names_their_columns(name: str, tmp
         wide = read(source, schema)
         assert encode(wide, schema).x.tolist() == [[1, 1], [0, 1]]
         assert encode(read(wide.frame, schema), schema).x.tolist() == [[1, 1], [0, 1]]
+    wide.frame.to_csv(tmp_path / "wide.csv", index=False)
+    assert encode(read(tmp_path / "wide.csv", schema), schema).x.tolist() == [[1, 1], [0, 1]]
     with pytest.raises(SchemaError, match="two columns"):
         LongFile("who", "who")
 
