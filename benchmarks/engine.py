@@ -33,17 +33,19 @@ from torch.profiler import ProfilerActivity, profile
 
 from benchmarks.engine_cases import CASES, REGISTER, ROWS, Case, ordinary_step
 from benchmarks.engine_opacus import ghost_step, hook_step, optimiser_step, penalty_error
-from understudy.engine import PrivateStep, Rows, SecureNoise, SeededNoise, clipped_sum
-from understudy.engine.clipping import GlobalClip
-from understudy.engine.gradients import functional
-from understudy.engine.mechanism import draw_batch
-from understudy.engine.sampling import RowFile
+from understudy.door.noise import SecureNoise, SeededNoise
+from understudy.door.source import RowFile, Rows
+from understudy.dpsgd import PrivateStep, clipped_sum
+from understudy.dpsgd.clipping import GlobalClip
+from understudy.dpsgd.gradients import functional
+from understudy.dpsgd.mechanism import draw_batch
 from understudy.privacy.mechanisms import SubsampledGaussian
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from understudy.engine import Critic, CriticBatch, Noise
+    from understudy.door.noise import Noise
+    from understudy.dpsgd import Critic, CriticBatch
 
     Result = dict[str, str | float | bool | None]
 

@@ -9,14 +9,15 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from understudy.engine import Critic, Rows
-from understudy.engine.conditioning import Conditioning, OneHotChannels, OneHotFeatures, Unconditional
-from understudy.engine.objectives import Minimax, WassersteinPenalty
+from understudy.door.source import Rows
+from understudy.dpsgd import Critic
+from understudy.dpsgd.conditioning import Conditioning, OneHotChannels, OneHotFeatures, Unconditional
+from understudy.dpsgd.objectives import Minimax, WassersteinPenalty
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from understudy.engine.objectives import Objective
+    from understudy.dpsgd.objectives import Objective
 
 __all__ = ["CASES", "REGISTER", "ROWS", "Case", "ordinary_step"]
 

@@ -14,11 +14,11 @@ from opacus.grad_sample.grad_sample_module_fast_gradient_clipping import (
 from opacus.optimizers import DPOptimizer
 from torch import nn
 
-from understudy.engine import Critic, CriticBatch, clipped_sum
-from understudy.engine.clipping import GlobalClip
-from understudy.engine.critics import condition
-from understudy.engine.losses import fake_loss, real_loss
-from understudy.engine.objectives import WassersteinPenalty
+from understudy.dpsgd import Critic, CriticBatch, clipped_sum
+from understudy.dpsgd.clipping import GlobalClip
+from understudy.dpsgd.critics import condition
+from understudy.dpsgd.losses import fake_loss, real_loss
+from understudy.dpsgd.objectives import WassersteinPenalty
 
 if TYPE_CHECKING:
     from collections.abc import Callable

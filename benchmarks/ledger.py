@@ -17,12 +17,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from understudy.account import LedgerAccount
-from understudy.fitting import Progress, fit
-from understudy.images import Images
+from understudy.ledger.account import LedgerAccount
+from understudy.ledger.ledger import Ledger
 from understudy.planning import Plan, plan
 from understudy.privacy.budget import Budget
-from understudy.privacy.ledger import Ledger
+from understudy.records.images import Images
+from understudy.run.fit import Progress, fit
 from understudy.schema import ImageSchema
 
 LARGEST_SHARE = 0.02

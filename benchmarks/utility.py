@@ -40,7 +40,6 @@ from benchmarks.utility_systems import (
 from understudy.cli.console import progress_bar
 from understudy.cli.progress import fit_with_bar
 from understudy.data import known
-from understudy.encode import encode
 from understudy.errors import Interrupted
 from understudy.evaluation import images
 from understudy.evaluation.domain import DomainClassifier, domain_classifier
@@ -49,7 +48,8 @@ from understudy.evaluation.learners import Learner, prior_predictor, train
 from understudy.evaluation.run import labelled
 from understudy.evaluation.scores import accuracy
 from understudy.planning import plan
-from understudy.release import Release
+from understudy.records.encode import encode
+from understudy.release.release import Release
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,9 +57,9 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bar
 
     from understudy.data.records import Dataset
-    from understudy.encode import Encoded
     from understudy.evaluation.utility import Labelled
     from understudy.planning import Plan
+    from understudy.records.encode import Encoded
 
     Line = dict[str, Any]
 

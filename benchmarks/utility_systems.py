@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from understudy.recipes import RECIPES, Recipe
 from understudy.recipes.parts import MeanEmbedding
-from understudy.release import Release
+from understudy.release.release import Release
 
 if TYPE_CHECKING:
     from understudy.recipes.parts import LinearTeacher

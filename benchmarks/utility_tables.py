@@ -27,7 +27,6 @@ from benchmarks.utility_cells import measure_cells, parser_for
 from benchmarks.utility_systems import REAL, Cell
 from understudy.cli.progress import fit_with_bar
 from understudy.data import known
-from understudy.encode import encode
 from understudy.evaluation.layout import Layout
 from understudy.evaluation.learners import Learner, train
 from understudy.evaluation.scores import accuracy, macro_auroc
@@ -35,6 +34,7 @@ from understudy.evaluation.tables import one_way_error, two_way_error
 from understudy.planning import plan
 from understudy.recipes import RECIPES, Recipe
 from understudy.recipes.parts import NoisyMarginals
+from understudy.records.encode import encode
 from understudy.schema import TableSchema
 
 if TYPE_CHECKING:

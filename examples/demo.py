@@ -20,9 +20,9 @@ from understudy.cli.progress import fit_with_bar
 from understudy.cli.running import choose_threads
 from understudy.data import known
 from understudy.evaluation import Group
+from understudy.release.sampling import sample_chunks
+from understudy.release.write import write_records
 from understudy.report import make_report
-from understudy.sampling import sample_chunks
-from understudy.write import write_records
 
 RUNS: dict[str, dict[str, Any]] = {
     "digits": {"epsilon": 5.0, "steps": 300, "file": "samples.png", "counts": 10},

@@ -14,7 +14,7 @@ from benchmarks.utility_systems import PAPERS, REAL, Cell, drawn_ablation, drawn
 
 from understudy.cli.console import progress_bar
 from understudy.recipes import RECIPES
-from understudy.release import Release
+from understudy.release.release import Release
 from understudy.schema import Binary, Categorical, Continuous, Integer, TableSchema
 
 

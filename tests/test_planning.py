@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from understudy.codec import from_json, to_json
-from understudy.engine.clipping import GlobalClip
+from understudy.dpsgd.clipping import GlobalClip
 from understudy.errors import BudgetError, PlanError
 from understudy.planning import Plan, plan, without_label
 from understudy.privacy.accounting import spent

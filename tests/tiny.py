@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from understudy.images import Images
 from understudy.planning import Plan, plan
+from understudy.records.images import Images
 from understudy.schema import Binary, Categorical, Continuous, ImageSchema, Integer, TableSchema
 
 TINY_TABLE = TableSchema(

@@ -18,12 +18,12 @@ from understudy._version import __version__
 if TYPE_CHECKING:
     from understudy.errors import UnderstudyError
     from understudy.evaluation import Evaluation, evaluate
-    from understudy.fitting import fit
     from understudy.planning import Plan, plan
     from understudy.privacy.budget import Adjacency, Budget
     from understudy.recipes import Recipe
-    from understudy.release import Release
-    from understudy.sampling import sample
+    from understudy.release.release import Release
+    from understudy.release.sampling import sample
+    from understudy.run.fit import fit
     from understudy.schema import CodeSchema, ImageSchema, Schema, TableSchema
 
 __all__ = [
@@ -53,14 +53,14 @@ _HOMES = {
     "ImageSchema": "understudy.schema",
     "Plan": "understudy.planning",
     "Recipe": "understudy.recipes",
-    "Release": "understudy.release",
+    "Release": "understudy.release.release",
     "Schema": "understudy.schema",
     "TableSchema": "understudy.schema",
     "UnderstudyError": "understudy.errors",
     "evaluate": "understudy.evaluation",
-    "fit": "understudy.fitting",
+    "fit": "understudy.run.fit",
     "plan": "understudy.planning",
-    "sample": "understudy.sampling",
+    "sample": "understudy.release.sampling",
 }
 
 

@@ -12,8 +12,8 @@ from understudy.audit.attachment import ATTACHMENT, attach, attached
 from understudy.audit.verdict import Audit, Outcome, Reading, judge
 from understudy.cli import app
 from understudy.errors import ReleaseError
-from understudy.fitting import fit
-from understudy.release import Release
+from understudy.release.release import Release
+from understudy.run.fit import fit
 
 FOUND = Audit(
     subject="dp-cgan",

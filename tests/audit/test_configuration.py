@@ -15,8 +15,8 @@ from understudy.audit.production import ProductionSubject, _Watched
 from understudy.audit.step import Thoroughness
 from understudy.audit.verdict import Outcome
 from understudy.cli.audit import app
-from understudy.engine import SeededNoise
-from understudy.engine.clipping import GroupedClip, MicrobatchClip
+from understudy.door.noise import SeededNoise
+from understudy.dpsgd.clipping import GroupedClip, MicrobatchClip
 from understudy.errors import PlanError, RecipeError
 from understudy.planning import plan
 from understudy.recipes import RECIPES

@@ -15,8 +15,8 @@ from understudy.audit.membership import distance_scores, largest_power, membersh
 from understudy.cli.audit import app
 from understudy.data import Records
 from understudy.errors import EvaluationError
-from understudy.fitting import fit
-from understudy.release import Release
+from understudy.release.release import Release
+from understudy.run.fit import fit
 
 
 def records(seed, rows=1200):

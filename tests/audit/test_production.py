@@ -13,10 +13,11 @@ from understudy.audit.canaries import CriticSubject, wide_mlp
 from understudy.audit.production import _Watched, engine_claim, engine_sampler, engine_step
 from understudy.audit.step import Thoroughness, audit
 from understudy.audit.verdict import Outcome
-from understudy.engine import PrivateStep, SeededNoise
-from understudy.engine import mechanism as engine_mechanism
-from understudy.engine.batch import ClippedSum
-from understudy.engine.clipping import (
+from understudy.door.noise import SeededNoise
+from understudy.dpsgd import PrivateStep
+from understudy.dpsgd import mechanism as engine_mechanism
+from understudy.dpsgd.batch import ClippedSum
+from understudy.dpsgd.clipping import (
     GlobalClip,
     GroupedClip,
     JointClip,
@@ -26,7 +27,7 @@ from understudy.engine.clipping import (
     SeparateClip,
     WeightsBiasesClip,
 )
-from understudy.engine.objectives import Hinge, Minimax, WassersteinPenalty
+from understudy.dpsgd.objectives import Hinge, Minimax, WassersteinPenalty
 from understudy.privacy.mechanisms import SubsampledGaussian
 
 MECHANISM = SubsampledGaussian(0.1, 1.15, 200)

@@ -13,15 +13,20 @@ from tiny import tiny_plan
 from understudy.audit.configuration import audit_plan
 from understudy.audit.rehearsal import observed_charges, rehearsal_readings, rehearse_with_canaries
 from understudy.audit.verdict import Outcome
-from understudy.engine import SecureNoise, SeededNoise
-from understudy.engine.nonprivate import NonPrivateStep
+from understudy.door.noise import SecureNoise, SeededNoise
+from understudy.dpsgd.nonprivate import NonPrivateStep
 from understudy.errors import PlanError
-from understudy.gan import code_publishing, embedding, publishing, table_publishing, teacher, trainer
 from understudy.planning import plan
 from understudy.privacy.accounting import spent
 from understudy.recipes import find_recipe
 from understudy.recipes.parts import DenseCritic, Lessons, LinearTeacher, MeanEmbedding
 from understudy.schema import CodeSchema, ImageSchema
+from understudy.synthesizers.codes import publishing as code_publishing
+from understudy.synthesizers.embedding import features as embedding
+from understudy.synthesizers.embedding import labeller as teacher
+from understudy.synthesizers.gan import fit as trainer
+from understudy.synthesizers.marginals import publishing as table_publishing
+from understudy.synthesizers.shared import publishing
 
 IMAGES = ImageSchema(12, 12, 1, classes=tuple("0123456789"))
 DENSE = replace(find_recipe("dp-cgan"), critic=DenseCritic(hidden=(16,)), batch=16)
@@ -178,7 +183,7 @@ def test_release_that_nobody_charged_is_caught(monkeypatch):
         noise.perturb([torch.zeros(3)], 5.0, 1.0)
         return plain(plan, count, noise)
 
-    monkeypatch.setattr("understudy.runs.row_count", twice)
+    monkeypatch.setattr("understudy.run.run.row_count", twice)
     assert "draws" in failing(rehearsed(DENSE)[1])
 
 

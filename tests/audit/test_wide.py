@@ -11,15 +11,16 @@ import torch
 from understudy.audit.production import ProductionSubject
 from understudy.audit.step import LOUD
 from understudy.audit.wide import WideCritic
-from understudy.encode import encoded_shape
-from understudy.engine import SeededNoise, explain
+from understudy.door.noise import SeededNoise
+from understudy.dpsgd import explain
 from understudy.errors import PlanError
-from understudy.gan.critics import build_critic
 from understudy.planning import without_label
 from understudy.privacy.mechanisms import SubsampledGaussian
 from understudy.recipes import find_recipe
 from understudy.recipes.parts import Activation, ConvCritic, DenseCritic
+from understudy.records.encode import encoded_shape
 from understudy.schema import ImageSchema
+from understudy.synthesizers.gan.critics import build_critic
 
 SIDE = ImageSchema(16, 16, 1, classes=("0", "1", "2"))
 CONV = ConvCritic(capacity=4)

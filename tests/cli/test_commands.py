@@ -13,7 +13,7 @@ import pytest
 
 from tiny import tiny_frame
 from understudy.cli import app
-from understudy.release import Release
+from understudy.release.release import Release
 
 SOURCE = Path(__file__).parent.parent.parent / "src"
 

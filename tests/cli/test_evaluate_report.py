@@ -15,15 +15,15 @@ from understudy.cli.evaluate import evaluate_command
 from understudy.cli.report import report_command
 from understudy.codec import to_json
 from understudy.errors import BudgetError, EvaluationError
+from understudy.ledger.ledger import Ledger
 from understudy.privacy.budget import Budget
-from understudy.privacy.ledger import Ledger
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from click.testing import Result
 
-    from understudy.release import Release
+    from understudy.release.release import Release
 
 app = typer.Typer()
 app.command("evaluate")(evaluate_command)

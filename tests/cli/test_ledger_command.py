@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from understudy.cli.ledger import app
 from understudy.errors import BudgetError, LedgerError
-from understudy.privacy.ledger import Ledger
+from understudy.ledger.ledger import Ledger
 from understudy.privacy.mechanisms import Charge, SubsampledGaussian
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from click.testing import Result
 
-    from understudy.evaluation.variation import Setting
+    from understudy.tuning.variation import Setting
 
 app = typer.Typer()
 app.command()(sweep.sweep_command)

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from understudy.data import known, known_schema
-from understudy.data.bundled import BUNDLED_SCHEMAS
-from understudy.encode import decode, encode
+from understudy.data.public.bundled import BUNDLED_SCHEMAS
 from understudy.errors import MissingDataset
-from understudy.images import Images
+from understudy.records.encode import decode, encode
+from understudy.records.images import Images
 
 ROWS = {"digits": 1797, "breast-cancer": 569, "wine": 178, "iris": 150}
 

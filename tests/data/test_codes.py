@@ -7,8 +7,8 @@ import pytest
 
 from understudy.data import from_long, read
 from understudy.data.codes import icd9_category
-from understudy.encode import encode
 from understudy.errors import DataError, SchemaError
+from understudy.records.encode import encode
 from understudy.schema import Binary, CodeSchema, LongFile, UnknownCodes, schema_from_toml, schema_to_toml
 
 LONG = pd.DataFrame(

@@ -10,8 +10,8 @@ import pytest
 
 from understudy.data import read
 from understudy.data.draft import draft
-from understudy.encode import encode
 from understudy.errors import DataError, SchemaError
+from understudy.records.encode import encode
 from understudy.schema import (
     Binary,
     Categorical,

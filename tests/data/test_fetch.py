@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from understudy.data import known, read
-from understudy.data.fetch import Source, cache_root, download_bar, locate
-from understudy.data.public import PUBLIC_SETS, PublicSet
+from understudy.data.public.fetch import Source, cache_root, download_bar, locate
+from understudy.data.public.sets import PUBLIC_SETS, PublicSet
 from understudy.data.records import Records
 from understudy.errors import DataError, MissingDataset
-from understudy.images import Images
+from understudy.records.images import Images
 from understudy.schema import ImageSchema
 
 if TYPE_CHECKING:

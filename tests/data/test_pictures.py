@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from understudy.data import read
-from understudy.encode import encode
 from understudy.errors import DataError
+from understudy.records.encode import encode
 from understudy.schema import ImageSchema, Integer, TableSchema
 
 if TYPE_CHECKING:

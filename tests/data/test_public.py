@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 
 from understudy.data import Dataset, known
-from understudy.data.public import PUBLIC_SETS
-from understudy.encode import decode, encode
+from understudy.data.public.sets import PUBLIC_SETS
 from understudy.errors import MissingDataset
-from understudy.images import Images
+from understudy.records.encode import decode, encode
+from understudy.records.images import Images
 from understudy.schema import schema_from_toml, schema_to_toml
 
 MNIST_TRAIN = [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949]

@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from understudy.data import Records, read
-from understudy.encode import decode, encode
 from understudy.errors import DataError
-from understudy.images import Images
+from understudy.records.encode import decode, encode
+from understudy.records.images import Images
 from understudy.schema import (
     Binary,
     Categorical,

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from understudy.images import Images
+from understudy.records.images import Images
 
 if TYPE_CHECKING:
     from collections.abc import Callable

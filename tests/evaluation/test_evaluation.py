@@ -20,7 +20,7 @@ from understudy.evaluation.layout import Layout
 from understudy.evaluation.run import ReleaseSource
 from understudy.evaluation.semisupervised import coded_images, semi_supervised, synthetic_share
 from understudy.evaluation.utility import Labelled
-from understudy.images import Images
+from understudy.records.images import Images
 from understudy.schema import (
     Binary,
     Categorical,

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from understudy.data import known
-from understudy.encode import encode
 from understudy.errors import MissingDataset
 from understudy.evaluation.domain import domain_classifier
 from understudy.evaluation.learners import Learner, train
 from understudy.evaluation.run import labelled
 from understudy.evaluation.scores import accuracy
 from understudy.evaluation.utility import Labelled
+from understudy.records.encode import encode
 
 pytestmark = [pytest.mark.slow, pytest.mark.data, pytest.mark.timeout(3600)]
 

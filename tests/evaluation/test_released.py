@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 import torch
 
-from understudy.engine.noise import SeededNoise
+from understudy.door.noise import SeededNoise
 from understudy.errors import EvaluationError
 from understudy.evaluation import released
 from understudy.evaluation.layout import Layout
@@ -95,7 +95,7 @@ def test_without_noise_the_numbers_are_the_exact_ones(pool_release: Any) -> None
     drawn = ReleaseSource(release).draw(2000, 0)
     predictor = train(Learner.LOGISTIC_REGRESSION, drawn.features, drawn.labels, 2, 0)
     test = ReleaseSource(pool_release(SCHEMA, frame)).release
-    from understudy.encode import encode
+    from understudy.records.encode import encode
 
     encoded = encode(test.pool, SCHEMA)  # type: ignore[attr-defined]
     probabilities = predictor(encoded.x)

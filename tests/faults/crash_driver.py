@@ -18,10 +18,10 @@ import torch
 import torch.optim
 
 from understudy import cli
-from understudy.engine.mechanism import PrivateStep
+from understudy.dpsgd.mechanism import PrivateStep
 from understudy.errors import UnderstudyError
+from understudy.ledger.ledger import Ledger
 from understudy.planning import plan
-from understudy.privacy.ledger import Ledger
 from understudy.schema import load_schema
 
 OPTIONS = (

@@ -20,13 +20,15 @@ from torch import nn
 
 import understudy
 from tiny import TINY_TABLE, tiny_frame
-from understudy.account import LedgerAccount
-from understudy.engine import Critic, PrivateStep, Rows, SeededNoise
-from understudy.engine.clipping import GlobalClip
-from understudy.engine.objectives import WassersteinPenalty
+from understudy.door.noise import SeededNoise
+from understudy.door.source import Rows
+from understudy.dpsgd import Critic, PrivateStep
+from understudy.dpsgd.clipping import GlobalClip
+from understudy.dpsgd.objectives import WassersteinPenalty
 from understudy.errors import OutOfMemory
+from understudy.ledger.account import LedgerAccount
+from understudy.ledger.ledger import Ledger
 from understudy.privacy.budget import Adjacency, Budget
-from understudy.privacy.ledger import Ledger
 from understudy.privacy.mechanisms import SubsampledGaussian
 from understudy.recipes import RECIPES
 from understudy.recipes.parts import DenseCritic, FixedCriticSteps

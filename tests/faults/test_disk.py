@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from patients import GIVEN, ended, fit, marked_patients, prepared, understudy, wait_for
-from understudy.checkpoint import load_checkpoint
-from understudy.privacy.ledger import Ledger, Status
+from understudy.ledger.ledger import Ledger, Status
+from understudy.run.checkpoint import load_checkpoint
 
 STEPS = 20_000
 """More than any test waits for."""

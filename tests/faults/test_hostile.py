@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from tiny import TINY_IMAGES
-from understudy.checkpoint import load_checkpoint
 from understudy.data import read
 from understudy.errors import CheckpointError, DataError, ReleaseError
-from understudy.release import Release
+from understudy.release.release import Release
+from understudy.run.checkpoint import load_checkpoint
 
 
 @pytest.fixture

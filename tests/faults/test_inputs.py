@@ -15,11 +15,11 @@ from PIL import Image
 from fuzzing import TooSlowError, assault, limited
 from tiny import TINY_IMAGES, TINY_TABLE, tiny_frame, tiny_images
 from understudy.data import read
-from understudy.encode import encode
 from understudy.errors import DataError, EvaluationError, LedgerError, SchemaError, UnderstudyError
 from understudy.evaluation.result import Evaluation
+from understudy.ledger.ledger import Ledger
 from understudy.privacy.budget import Budget
-from understudy.privacy.ledger import Ledger
+from understudy.records.encode import encode
 from understudy.schema import load_schema, schema_to_toml
 
 TIMES = [pytest.param(40, id="few"), pytest.param(1000, id="many", marks=pytest.mark.slow)]

@@ -9,11 +9,11 @@ import pytest
 
 from fuzzing import assault
 from tiny import TINY_IMAGES, tiny_images, tiny_plan
-from understudy.checkpoint import Checkpoints, load_checkpoint
 from understudy.errors import CheckpointError, Interrupted, RecipeError, ReleaseError
-from understudy.fitting import fit
 from understudy.recipes import RECIPES, recipe_from_toml, recipe_to_toml
-from understudy.release import Release
+from understudy.release.release import Release
+from understudy.run.checkpoint import Checkpoints, load_checkpoint
+from understudy.run.fit import fit
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from understudy.audit.verdict import Audit, Outcome, Reading, judge
 from understudy.evaluation import Better, Evaluation, Group, Measure
 from understudy.evaluation.result import Correlations, Marginal, Pictures
 from understudy.planning import plan
-from understudy.release import Release
+from understudy.release.release import Release
 from understudy.schema import CodeSchema
 
 SECRET = 0.123456789
@@ -73,7 +73,7 @@ def whole_evaluation() -> Evaluation:
 @pytest.fixture(scope="session")
 def code_release() -> Release:
     """A private release of code vectors."""
-    from understudy.fitting import fit
+    from understudy.run.fit import fit
 
     schema = CodeSchema(tuple(f"{250 + k}.0" for k in range(12)))
     rows = (np.random.default_rng(0).random((64, 12)) < 0.3).astype(int)

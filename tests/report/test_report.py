@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import pytest
 
-from understudy.fitting import fit
 from understudy.planning import plan
 from understudy.privacy.attacks import true_positive_rate
 from understudy.report import Format, make_report
 from understudy.report.render import _code_list
+from understudy.run.fit import fit
 from understudy.schema import Continuous, Datetime, TableSchema, TimeUnit
 
 if TYPE_CHECKING:
     from understudy.evaluation import Evaluation
-    from understudy.release import Release
+    from understudy.release.release import Release
 
 SECRETS = ("0.123456789", "0.123", "secret measure")
 

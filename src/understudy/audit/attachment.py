@@ -15,7 +15,7 @@ from understudy import codec
 from understudy._version import __version__
 from understudy.audit.verdict import Audit  # noqa: TC001 - the codec reads the hint
 from understudy.errors import ReleaseError
-from understudy.release import CARD, read_plain_file, write_durably
+from understudy.release.release import CARD, read_plain_file, write_durably
 
 if TYPE_CHECKING:
     from pathlib import Path

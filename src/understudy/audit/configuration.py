@@ -13,21 +13,21 @@ from understudy.audit.step import Thoroughness, audit
 from understudy.audit.verdict import Audit, Outcome, Reading, judge
 from understudy.audit.wide import WideCritic
 from understudy.charges import TRAINING
-from understudy.encode import encoded_shape
-from understudy.engine import SecureNoise, SeededNoise
-from understudy.engine.clipping import MicrobatchClip
+from understudy.door.noise import SecureNoise, SeededNoise
+from understudy.dpsgd.clipping import MicrobatchClip
 from understudy.errors import PlanError
-from understudy.gan.critics import build_critic
 from understudy.planning import without_label
 from understudy.privacy.accounting import spent
 from understudy.recipes.parts import ConvCritic
+from understudy.records.encode import encoded_shape
 from understudy.schema import ImageSchema
+from understudy.synthesizers.gan.critics import build_critic
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from understudy.audit.rehearsal import Rehearsed
-    from understudy.engine import Noise
+    from understudy.door.noise import Noise
     from understudy.planning import Plan
     from understudy.privacy.mechanisms import Charge
     from understudy.recipes import Recipe

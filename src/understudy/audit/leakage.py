@@ -13,17 +13,17 @@ import numpy as np
 import pandas as pd
 
 from understudy.audit.membership import MembershipResult, distance_scores, membership, shadow_scores
-from understudy.encode import encode
 from understudy.errors import EvaluationError
-from understudy.fitting import fit
-from understudy.images import Images
+from understudy.records.encode import encode
+from understudy.records.images import Images
+from understudy.run.fit import fit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from understudy.audit.membership import Bools, Floats
     from understudy.data import Records
-    from understudy.release import Release
+    from understudy.release.release import Release
 
     Content = pd.DataFrame | Images
 

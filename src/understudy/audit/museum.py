@@ -22,9 +22,9 @@ from understudy.audit.canaries import CriticSubject, wide_mlp
 from understudy.audit.claims import Claim
 from understudy.audit.production import engine_sampler, engine_step
 from understudy.audit.step import Thoroughness, audit
-from understudy.engine import SeededNoise
-from understudy.engine.clipping import GlobalClip
-from understudy.engine.objectives import Minimax
+from understudy.door.noise import SeededNoise
+from understudy.dpsgd.clipping import GlobalClip
+from understudy.dpsgd.objectives import Minimax
 from understudy.privacy.mechanisms import SubsampledGaussian
 
 if TYPE_CHECKING:

@@ -15,9 +15,10 @@ from torch import nn
 
 from understudy.audit.claims import Claim
 from understudy.audit.step import LOUD
-from understudy.engine import Critic, PrivateStep, Rows
-from understudy.engine.clipping import GlobalClip, QuantileAdaptiveClip
-from understudy.engine.objectives import Minimax
+from understudy.door.source import Rows
+from understudy.dpsgd import Critic, PrivateStep
+from understudy.dpsgd.clipping import GlobalClip, QuantileAdaptiveClip
+from understudy.dpsgd.objectives import Minimax
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -28,9 +29,10 @@ if TYPE_CHECKING:
     from understudy.audit.canaries import Step
     from understudy.audit.readings import Floats
     from understudy.audit.wide import WideCritic
-    from understudy.engine import ClippedSum, Noise
-    from understudy.engine.clipping import Clipping
-    from understudy.engine.objectives import Objective
+    from understudy.door.noise import Noise
+    from understudy.dpsgd import ClippedSum
+    from understudy.dpsgd.clipping import Clipping
+    from understudy.dpsgd.objectives import Objective
     from understudy.privacy.mechanisms import SubsampledGaussian
 
 __all__ = ["ProductionSubject", "engine_claim", "engine_sampler", "engine_step"]

@@ -24,11 +24,11 @@ from scipy import stats
 from understudy.audit.readings import Spread, every_tensor_of
 from understudy.audit.verdict import Outcome, Reading
 from understudy.audit.wiretap import Draw, Wiretap
-from understudy.encode import decode, encode, encoded_shape
-from understudy.engine.sampling import Rows
-from understudy.fitting import rehearse
+from understudy.door.source import Rows
 from understudy.privacy.mechanisms import Charge, GaussianRelease, SubsampledGaussian
 from understudy.recipes.parts import NoWarmStart
+from understudy.records.encode import decode, encode, encoded_shape
+from understudy.run.fit import rehearse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from understudy.audit.readings import Floats
-    from understudy.engine.noise import Noise
+    from understudy.door.noise import Noise
     from understudy.planning import Plan
     from understudy.schema import Schema
 

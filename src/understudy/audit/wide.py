@@ -21,9 +21,9 @@ import torch
 from torch import nn
 
 from understudy.audit.canaries import PASSED_ON
-from understudy.engine.conditioning import Projection
-from understudy.engine.critics import Critic
-from understudy.engine.losses import real_loss
+from understudy.dpsgd.conditioning import Projection
+from understudy.dpsgd.critics import Critic
+from understudy.dpsgd.losses import real_loss
 from understudy.errors import PlanError
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from understudy.audit.readings import Floats
-    from understudy.engine.objectives import Objective
+    from understudy.dpsgd.objectives import Objective
 
 __all__ = ["WideCritic"]
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from understudy.audit.readings import Floats
-    from understudy.engine.noise import Noise
+    from understudy.door.noise import Noise
 
 __all__ = ["Draw", "Wiretap"]
 

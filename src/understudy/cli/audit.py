@@ -138,7 +138,7 @@ def _refuse_other(plan: Plan, recipe: str | None) -> None:
 
 
 def _plan_of(folder: Path | None) -> Plan:
-    from understudy.release import Release
+    from understudy.release.release import Release
 
     assert folder is not None
     return Release.load(folder).card.plan
@@ -200,7 +200,7 @@ def membership_command(
     from understudy.audit.leakage import attack_release
     from understudy.codec import to_plain
     from understudy.data import read
-    from understudy.release import Release
+    from understudy.release.release import Release
 
     err.print("[bold]INTERNAL[/]: this attack reads private rows; its result must not be published.")
     loaded = Release.load(release)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from understudy.evaluation import Evaluation
     from understudy.privacy.budget import Budget
     from understudy.privacy.mechanisms import Charge
-    from understudy.release import Release
+    from understudy.release.release import Release
 
 __all__ = ["evaluate_command", "evaluate_with_bar"]
 
@@ -73,7 +73,7 @@ def evaluate_command(
     from understudy.data import read
     from understudy.errors import BudgetError
     from understudy.privacy.budget import Budget
-    from understudy.release import Release
+    from understudy.release.release import Release
 
     if epsilon is not None and (ledger is None or dataset is None):
         raise BudgetError("--epsilon spends budget: say where it is charged with --ledger and --dataset.")
@@ -154,7 +154,7 @@ def _published(
     """Publish the chosen measures: reserve, announce, draw, finish."""
     from understudy.evaluation import Evaluation
     from understudy.evaluation.released import evaluation_charge, publish_measures
-    from understudy.privacy.ledger import Ledger
+    from understudy.ledger.ledger import Ledger
 
     with Ledger(ledger) as book:
         opened = []

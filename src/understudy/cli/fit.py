@@ -26,13 +26,13 @@ from understudy.cli.options import (
     Steps,
 )
 from understudy.cli.running import beside, choose_threads, chosen_recipe, open_account, saved_plan, stopping
-from understudy.devices import Device
 from understudy.privacy.budget import Adjacency
+from understudy.run.devices import Device
 
 if TYPE_CHECKING:
-    from understudy.checkpoint import Checkpoints
     from understudy.planning import Plan
-    from understudy.release import Release
+    from understudy.release.release import Release
+    from understudy.run.checkpoint import Checkpoints
     from understudy.schema import Schema
 
 __all__ = ["fit_command"]
@@ -85,9 +85,9 @@ def fit_command(
 
         understudy fit mnist --recipe dp-cgan --sigma 1.15 --epsilon 9.6 --out paper-release
     """
-    from understudy.checkpoint import Checkpoints
     from understudy.errors import PlanError
     from understudy.planning import plan as make_plan
+    from understudy.run.checkpoint import Checkpoints
 
     if out.exists():
         raise PlanError(f"{out} exists already. Remove it or choose another name for --out.")
@@ -133,10 +133,10 @@ def fit_command(
 
 def _in_time(plan: Plan, steps: int | None, minutes: float, checkpoints: Checkpoints, device: Device) -> Plan:
     """The plan with as many steps as the time allows; a run that goes on keeps those that it began with."""
-    from understudy.checkpoint import load_checkpoint
-    from understudy.devices import chosen_device
     from understudy.errors import PlanError
-    from understudy.gan.pace import paced
+    from understudy.run.checkpoint import load_checkpoint
+    from understudy.run.devices import chosen_device
+    from understudy.run.pace import paced
 
     if steps is not None:
         raise PlanError("--time-budget chooses the steps itself: leave --steps out.")
@@ -161,7 +161,7 @@ def _train(
     """Run in the open: on record, with checkpoints, a bar, and signals that stop it in order."""
     from understudy.cli.progress import fit_with_bar
     from understudy.errors import Interrupted
-    from understudy.release import remove_leftovers
+    from understudy.release.release import remove_leftovers
 
     with (
         stopping() as signals,

@@ -23,8 +23,8 @@ def inspect_command(
     """
     from understudy.audit.attachment import attached, describe_audit
     from understudy.codec import to_plain
-    from understudy.model_card import model_card
-    from understudy.release import Release
+    from understudy.release.readme import model_card
+    from understudy.release.release import Release
 
     card = Release.load(release).card
     found = attached(release)

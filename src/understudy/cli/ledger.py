@@ -11,13 +11,13 @@ from rich.console import Console
 from rich.table import Table
 
 from understudy.errors import LedgerError
+from understudy.ledger.journal import Head
+from understudy.ledger.ledger import Ledger, remaining_epsilon
 from understudy.privacy.budget import Adjacency, Budget
-from understudy.privacy.journal import Head
-from understudy.privacy.ledger import Ledger, remaining_epsilon
 from understudy.privacy.mechanisms import Charge, SubsampledGaussian
 
 if TYPE_CHECKING:
-    from understudy.privacy.entries import Statement
+    from understudy.ledger.entries import Statement
 
 __all__ = ["app"]
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from understudy.fitting import Progress, fit
 from understudy.privacy.accounting import coarse_epsilon
+from understudy.run.fit import Progress, fit
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
 
     from understudy.planning import Plan
-    from understudy.release import Release
+    from understudy.release.release import Release
 
 __all__ = ["fit_with_bar"]
 

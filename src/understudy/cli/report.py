@@ -12,7 +12,7 @@ from understudy.cli.console import err
 if TYPE_CHECKING:
     from understudy.audit.verdict import Audit
     from understudy.evaluation import Evaluation
-    from understudy.release import Release
+    from understudy.release.release import Release
 
 __all__ = ["report_command"]
 
@@ -51,7 +51,7 @@ def report_command(
     """
     from understudy.audit.attachment import attached
     from understudy.errors import EvaluationError
-    from understudy.release import Release
+    from understudy.release.release import Release
     from understudy.report import Format, make_report
 
     name = form or FORMATS.get(out.suffix.lower())

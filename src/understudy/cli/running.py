@@ -15,11 +15,11 @@ from understudy.recipes.parts import DenseCritic, MeanEmbedding
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from understudy.account import LedgerAccount
-    from understudy.evaluation.sweep import Bill
+    from understudy.ledger.account import LedgerAccount
     from understudy.planning import Plan
     from understudy.recipes import Recipe
     from understudy.schema import Schema
+    from understudy.tuning.sweep import Bill
 
 __all__ = [
     "Signals",
@@ -95,8 +95,8 @@ def open_account(
 def _opened(
     plan: Plan, path: Path, ledger: Path | None, dataset: str | None, every: int
 ) -> Iterator[LedgerAccount]:
-    from understudy.account import LedgerAccount
-    from understudy.privacy.ledger import Ledger
+    from understudy.ledger.account import LedgerAccount
+    from understudy.ledger.ledger import Ledger
 
     with Ledger(path, create=ledger is None) as book:
         if ledger is None:
@@ -108,9 +108,9 @@ def _opened(
 
 def bill_for(folder: Path, ledger: Path | None, dataset: str | None, delta: float) -> Bill:
     """Where the runs of a sweep are charged: the given ledger, or one beside the folder that sets no limit."""
-    from understudy.evaluation.sweep import Bill
+    from understudy.ledger.ledger import Ledger
     from understudy.privacy.budget import Budget
-    from understudy.privacy.ledger import Ledger
+    from understudy.tuning.sweep import Bill
 
     _refuse_half(ledger, dataset)
     if ledger is not None and dataset is not None:
@@ -147,7 +147,7 @@ def _tell_own(path: Path) -> None:
 
 def _remove_unused(path: Path) -> None:
     """Take away a ledger that this run made and that records nothing: the run failed before it drew anything."""
-    from understudy.privacy.ledger import Ledger
+    from understudy.ledger.ledger import Ledger
 
     with Ledger(path) as book:
         if any(entry.drawn for entry in book.statement(OWN_DATASET).entries):

@@ -32,9 +32,9 @@ def sample_command(
     Example:
         understudy sample release/ --rows 100000 --out synthetic.parquet
     """
-    from understudy.release import Release
-    from understudy.sampling import sample_chunks
-    from understudy.write import write_records
+    from understudy.release.release import Release
+    from understudy.release.sampling import sample_chunks
+    from understudy.release.write import write_records
 
     loaded = Release.load(release)
     if not loaded.card.private:

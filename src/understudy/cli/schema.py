@@ -60,7 +60,7 @@ def check(
     Example: understudy schema check patients.csv --schema schema.toml
     """
     from understudy.data import download_bar, read
-    from understudy.encode import encode, encoded_shape
+    from understudy.records.encode import encode, encoded_shape
     from understudy.schema import load_schema
 
     declared = load_schema(schema)

@@ -23,10 +23,10 @@ from understudy.errors import PlanError
 from understudy.evaluation.learners import Learner
 
 if TYPE_CHECKING:
-    from understudy.evaluation.selection import Choice
-    from understudy.evaluation.sweep import Bill, Sweep
-    from understudy.evaluation.variation import Setting
     from understudy.schema import Schema
+    from understudy.tuning.selection import Choice
+    from understudy.tuning.sweep import Bill, Sweep
+    from understudy.tuning.variation import Setting
 
 __all__ = ["sweep_command"]
 
@@ -91,9 +91,9 @@ def sweep_command(
 
         understudy sweep digits --test digits:test --recipe dp-cgan --epsilon 2 --vary clip=0.1,1 --select --out chosen
     """
-    from understudy.evaluation.selection import Choice
-    from understudy.evaluation.sweep import sweep_of
-    from understudy.evaluation.variation import grid
+    from understudy.tuning.selection import Choice
+    from understudy.tuning.sweep import sweep_of
+    from understudy.tuning.variation import grid
 
     settings = grid(_numbers(",".join(epsilon or [_EPSILONS]), "--epsilon"), _varied(vary or []), seeds)
     found, counted = _schema(data, schema, rows)
@@ -118,7 +118,7 @@ def _refuse_known_budgets(settings: tuple[Setting, ...], folder: Path) -> None:
 def _select(
     sweep: Sweep, settings: tuple[Setting, ...], folder: Path, choice: Choice, bill: Bill, workers: int
 ) -> None:
-    from understudy.evaluation.selection import select, selection_cost
+    from understudy.tuning.selection import select, selection_cost
 
     cost = selection_cost(sweep, settings, choice)
     err.print(f"one run: ε = {settings[0].epsilon:g}; the choice of the best: {cost}", highlight=False)
@@ -138,9 +138,9 @@ def _select(
 
 
 def _curves(sweep: Sweep, settings: tuple[Setting, ...], folder: Path, bill: Bill, workers: int) -> None:
-    from understudy.evaluation.selection import selection_cost
-    from understudy.evaluation.sweep import run_sweep
     from understudy.report.curves import curves_page
+    from understudy.tuning.selection import selection_cost
+    from understudy.tuning.sweep import run_sweep
 
     with progress_bar() as bar:
         tasks = {one: bar.add_task(str(one), total=100, note="", visible=False) for one in settings}

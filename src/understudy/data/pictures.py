@@ -20,7 +20,7 @@ from PIL import Image
 
 from understudy.data.records import Records
 from understudy.errors import DataError
-from understudy.images import Images
+from understudy.records.images import Images
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,16 +9,16 @@ import pandas as pd
 import pyarrow as pa
 
 from understudy.data.codes import from_long
-from understudy.data.known import known, known_names
 from understudy.data.pictures import is_idx, read_folder, read_idx, read_npz
+from understudy.data.public.known import known, known_names
 from understudy.data.records import Records
 from understudy.data.tables import CSV_SUFFIXES, from_arrow, from_frame, read_csv, read_parquet
 from understudy.errors import DataError
-from understudy.images import Images
+from understudy.records.images import Images
 from understudy.schema import CodeSchema, ImageSchema
 
 if TYPE_CHECKING:
-    from understudy.data.fetch import Progress
+    from understudy.data.public.fetch import Progress
     from understudy.schema import Schema
 
 __all__ = ["read"]

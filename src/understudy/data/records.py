@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from understudy.errors import DataError
-from understudy.images import Images
+from understudy.records.images import Images
 
 if TYPE_CHECKING:
     from understudy.schema import Schema

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pa_parquet
 
-from understudy.columns import as_number
 from understudy.data.records import Records
 from understudy.errors import DataError
+from understudy.records.columns import as_number
 from understudy.schema import CodeSchema, Continuous, Integer, TableSchema
 
 if TYPE_CHECKING:

@@ -24,8 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from understudy.encode import decode, encode
-from understudy.engine.noise import SecureNoise
+from understudy.door.noise import SecureNoise
 from understudy.errors import EvaluationError
 from understudy.evaluation.layout import Layout
 from understudy.evaluation.learners import Learner, train
@@ -34,6 +33,7 @@ from understudy.evaluation.run import ReleaseSource, Rows, Synthesizer, labelled
 from understudy.evaluation.tables import total_variation
 from understudy.privacy.calibration import noise_for
 from understudy.privacy.mechanisms import Charge, GaussianRelease
+from understudy.records.encode import decode, encode
 from understudy.schema import TableSchema
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from understudy.engine.noise import Noise
+    from understudy.door.noise import Noise
     from understudy.evaluation.utility import Labelled
     from understudy.privacy.budget import Budget
 

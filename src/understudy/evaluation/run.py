@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 import numpy as np
 import pandas as pd
 
-from understudy.encode import decode, encode
 from understudy.errors import EvaluationError
 from understudy.evaluation.closeness import closeness
 from understudy.evaluation.codes import code_fidelity, code_marginals
@@ -22,16 +21,17 @@ from understudy.evaluation.result import Evaluation, Measure
 from understudy.evaluation.tables import marginals, table_correlations, table_fidelity
 from understudy.evaluation.threads import usable_cores
 from understudy.evaluation.utility import IMAGE_LEARNERS, TABLE_LEARNERS, Labelled, utility
-from understudy.images import Images
+from understudy.records.encode import decode, encode
+from understudy.records.images import Images
 from understudy.schema import CodeSchema, ImageSchema, Schema, TableSchema
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from understudy.encode import Encoded
     from understudy.evaluation.intervals import Progress
     from understudy.evaluation.learners import Learner
+    from understudy.records.encode import Encoded
 
 __all__ = ["ReleaseSource", "Synthesizer", "evaluate"]
 
@@ -167,7 +167,7 @@ def _semi_supervised(
 ) -> tuple[Measure, ...]:
     """Algorithm 4 of dp-gan, which needs the generator's codes and so a release with weights."""
     from understudy.evaluation.semisupervised import few_labels
-    from understudy.release import Release
+    from understudy.release.release import Release
 
     if not isinstance(release, Release):
         raise EvaluationError(

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from understudy.evaluation.utility import Labelled
-    from understudy.release import Release
+    from understudy.release.release import Release
 
 __all__ = ["CodedImages", "coded_images", "few_labels", "semi_supervised", "synthetic_share"]
 
@@ -40,9 +40,9 @@ _CHUNK = 1024
 
 def coded_images(release: Release) -> CodedImages:
     """The codes and images of a release; a conditional generator's code is its latent input with the label."""
-    from understudy.gan.generators import draw_latent
+    from understudy.release.weights import generator_with
     from understudy.schema import ImageSchema
-    from understudy.weights import generator_with
+    from understudy.synthesizers.gan.generators import draw_latent
 
     schema, recipe = release.schema, release.card.plan.recipe
     if not isinstance(schema, ImageSchema):

@@ -12,9 +12,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from understudy.data import known_schema
-from understudy.encode import encoded_shape
-from understudy.engine.clipping import PublicAdaptiveClip
-from understudy.engine.objectives import WassersteinPenalty
+from understudy.dpsgd.clipping import PublicAdaptiveClip
+from understudy.dpsgd.objectives import WassersteinPenalty
 from understudy.papers.study import Classified, Inception, JensenShannon, SemiSupervised
 from understudy.recipes.parts import (
     ConvCritic,
@@ -27,6 +26,7 @@ from understudy.recipes.parts import (
     UpsamplingGenerator,
 )
 from understudy.recipes.serving import for_schema
+from understudy.records.encode import encoded_shape
 
 if TYPE_CHECKING:
     from understudy.papers.study import Job, Score, Study

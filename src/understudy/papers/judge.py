@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from understudy.data import known
-from understudy.encode import encode
 from understudy.evaluation.domain import domain_classifier
 from understudy.evaluation.intervals import wilson
 from understudy.evaluation.run import labelled
+from understudy.records.encode import encode
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from understudy.encode import encode
 from understudy.errors import EvaluationError
 from understudy.evaluation import codes, images, scores
 from understudy.evaluation.intervals import Estimate, from_seeds, jackknife
@@ -25,6 +24,7 @@ from understudy.papers.study import (
     Score,
     SemiSupervised,
 )
+from understudy.records.encode import encode
 from understudy.schema import CodeSchema
 
 if TYPE_CHECKING:
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from understudy.encode import Encoded
     from understudy.evaluation.domain import DomainClassifier
     from understudy.evaluation.result import Measure
-    from understudy.images import Images
-    from understudy.release import Release
+    from understudy.records.encode import Encoded
+    from understudy.records.images import Images
+    from understudy.release.release import Release
     from understudy.schema import Schema
 
 __all__ = ["Material", "Value", "measured"]

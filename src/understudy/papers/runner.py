@@ -13,22 +13,22 @@ import numpy as np
 
 from understudy.codec import from_json, to_json
 from understudy.data import Records, known
-from understudy.encode import encode
 from understudy.errors import DataError, UnderstudyError
 from understudy.evaluation.pool import in_processes
 from understudy.evaluation.threads import one_thread_each
-from understudy.fitting import Progress, fit_in_stages
-from understudy.images import Images
 from understudy.papers.measuring import Material, Value, measured
 from understudy.papers.study import Inception, Job
 from understudy.planning import Plan, plan
+from understudy.records.encode import encode
+from understudy.records.images import Images
+from understudy.run.fit import Progress, fit_in_stages
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from understudy.papers.study import Study
-    from understudy.release import Release
+    from understudy.release.release import Release
     from understudy.schema import Schema
 
 __all__ = ["PER_CLASS", "LossPoint", "Outcome", "Point", "Stage", "run_study"]

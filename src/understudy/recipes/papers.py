@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from understudy.engine.clipping import (
+from understudy.dpsgd.clipping import (
     Clipping,
     GroupedClip,
     JointClip,
@@ -18,7 +18,7 @@ from understudy.engine.clipping import (
     WeightsBiasesClip,
     cluster,
 )
-from understudy.engine.objectives import Minimax, Wasserstein, WassersteinPenalty
+from understudy.dpsgd.objectives import Minimax, Wasserstein, WassersteinPenalty
 from understudy.errors import RecipeError
 from understudy.recipes.parts import (
     Activation,

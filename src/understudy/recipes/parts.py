@@ -1,6 +1,6 @@
 """The vocabulary that recipes are written in: frozen values without behaviour.
 
-What a value means in torch is decided in `understudy.gan`; here it only has a name and its numbers, so that a
+What a value means in torch is decided in `understudy.synthesizers`; here it only has a name and its numbers, so that a
 recipe can be printed, compared, saved as TOML and planned without loading torch.
 """
 

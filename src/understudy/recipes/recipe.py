@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import MISSING, dataclass, field, fields
 
-from understudy.engine.clipping import Clipping, GlobalClip
-from understudy.engine.objectives import Objective, Wasserstein, WassersteinPenalty
+from understudy.dpsgd.clipping import Clipping, GlobalClip
+from understudy.dpsgd.objectives import Objective, Wasserstein, WassersteinPenalty
 from understudy.errors import RecipeError
 from understudy.recipes.parts import (
     Adam,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from understudy.evaluation.result import Group
-from understudy.images import Images
+from understudy.records.images import Images
 from understudy.report import svg
 from understudy.report.pictures import Picture, contact_sheet
 

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from understudy import codec
-from understudy.images import Images
-from understudy.model_card import describe_mechanism, likelihood_factor
 from understudy.privacy.attacks import AttackPoint, attack_curve, true_positive_rate
 from understudy.privacy.mechanisms import SubsampledGaussian
+from understudy.records.images import Images
+from understudy.release.readme import describe_mechanism, likelihood_factor
 from understudy.schema import CodeSchema, Datetime, ImageSchema, Schema, TableSchema, TimeUnit, schema_to_toml
 
 if TYPE_CHECKING:
     from understudy.audit.verdict import Audit
     from understudy.evaluation.result import Evaluation
-    from understudy.release import Card, Release
+    from understudy.release.release import Card, Release
 
 __all__ = ["Content", "Fact", "Line", "cell_text", "gather"]
 

@@ -22,7 +22,7 @@ from understudy.schema import CodeSchema
 if TYPE_CHECKING:
     from understudy.audit.verdict import Audit
     from understudy.evaluation.result import Evaluation
-    from understudy.release import Release
+    from understudy.release.release import Release
 
 __all__ = ["Format", "make_report"]
 

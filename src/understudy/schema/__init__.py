@@ -1,7 +1,7 @@
 """PUBLIC facts about the data: what a record may hold, declared by the curator and never learned from rows.
 
 A schema is one of `TableSchema`, `ImageSchema` and `CodeSchema`. It alone decides how records become arrays
-(`understudy.encode`), and it is published with the release. Bounds, categories and class weights must
+(`understudy.records.encode`), and it is published with the release. Bounds, categories and class weights must
 therefore come from knowledge about the subject (a code book, physics, the law), not from the private rows.
 """
 

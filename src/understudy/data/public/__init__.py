@@ -1,0 +1,1 @@
+"""Known public data sets by name."""

@@ -1,0 +1,1 @@
+"""PRIVATE: the one room that holds private records and adds noise."""

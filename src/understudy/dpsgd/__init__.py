@@ -1,0 +1,52 @@
+"""Exact private steps at the price of ordinary ones; knows nothing of GANs beyond their losses.
+
+The public names are loaded on first use, so that the values (`clipping`, `objectives`, `conditioning`) can be
+imported without torch.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from understudy.dpsgd.batch import ClippedSum, CriticBatch
+    from understudy.dpsgd.critics import Critic
+    from understudy.dpsgd.gradients import Path, clipped_sum, explain
+    from understudy.dpsgd.mechanism import PrivateStep
+    from understudy.dpsgd.nonprivate import NonPrivateStep
+    from understudy.dpsgd.postprocess import MovingAverage, clamp_weights, spectral_normalise
+
+__all__ = [
+    "ClippedSum",
+    "Critic",
+    "CriticBatch",
+    "MovingAverage",
+    "NonPrivateStep",
+    "Path",
+    "PrivateStep",
+    "clamp_weights",
+    "clipped_sum",
+    "explain",
+    "spectral_normalise",
+]
+
+_HOME = {
+    "ClippedSum": "batch",
+    "Critic": "critics",
+    "CriticBatch": "batch",
+    "MovingAverage": "postprocess",
+    "NonPrivateStep": "nonprivate",
+    "Path": "gradients",
+    "PrivateStep": "mechanism",
+    "clamp_weights": "postprocess",
+    "clipped_sum": "gradients",
+    "explain": "gradients",
+    "spectral_normalise": "postprocess",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)

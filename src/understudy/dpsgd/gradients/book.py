@@ -1,0 +1,117 @@
+"""Forward and backward of one batch: both factors of every use of every weight, record by record."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+from understudy.dpsgd.gradients.layers import Tape
+from understudy.dpsgd.losses import fake_slope, penalty_slope, penalty_weight, real_slope
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torch import Tensor
+
+    from understudy.dpsgd.batch import CriticBatch
+    from understudy.dpsgd.gradients.layers import Place, WeightedLayer
+    from understudy.dpsgd.gradients.walk import Chain
+    from understudy.dpsgd.objectives import Objective
+
+__all__ = ["Book", "book_of_fakes", "book_of_records", "walk_fakes"]
+
+
+@dataclass
+class Book:
+    """All factors of some records: by layer, and by name for small parameters with a derivative per record."""
+
+    records: int
+    layers: dict[WeightedLayer, list[Place]] = field(default_factory=dict)
+    rows: dict[str, list[Tensor]] = field(default_factory=dict)
+
+    def enter(self, tape: Tape) -> None:
+        """Sort what a walk noted by layer and by name; every record has one row in it."""
+        for place in tape.places:
+            self.layers.setdefault(place.layer, []).append(place)
+        for name, rows in tape.rows:
+            self.rows.setdefault(name, []).append(rows)
+
+    def pairs(self, layer: WeightedLayer, start: int, stop: int) -> list[tuple[Tensor, Tensor]]:
+        """(a, d) of the records start … stop − 1 in each place."""
+        return [(place.a[start:stop], place.d[start:stop]) for place in self.layers[layer]]
+
+
+def book_of_records(
+    chain: Chain, objective: Objective, batch: CriticBatch, *, joint: bool, partners: Tensor | None = None
+) -> Book:
+    """The factors of the records' gradients.
+
+    Args:
+        chain: the critic.
+        objective: the loss.
+        batch: the records, and the fakes that are their partners.
+        joint: whether the loss of a record's partner belongs to the record.
+        partners: what `walk_fakes` gave for this batch, if it was called.
+    """
+    book = Book(batch.real.shape[0])
+    if not book.records:
+        return book
+    tape, values = _walk(chain, partial(real_slope, objective), batch.real, batch.real_labels)
+    book.enter(tape)
+    if joint:
+        chosen, labels = batch.partners(), batch.fake_labels
+        labels = None if labels is None else labels[chosen]
+        tape, beside = _walk(chain, partial(fake_slope, objective), batch.fake[chosen], labels)
+        book.enter(tape)
+        partners = beside[chain.affine_layers]
+    if penalty_weight(objective):
+        book.enter(_walk_penalty(chain, objective, batch, values, partners))
+    return book
+
+
+def book_of_fakes(chain: Chain, objective: Objective, batch: CriticBatch) -> Book:
+    """The factors of the fakes' gradients, each treated like a record."""
+    book = Book(batch.fake.shape[0])
+    if book.records:
+        book.enter(_walk(chain, partial(fake_slope, objective), batch.fake, batch.fake_labels)[0])
+    return book
+
+
+def walk_fakes(chain: Chain, objective: Objective, batch: CriticBatch) -> tuple[Tape, Tensor | None]:
+    """What all fakes note, and of each record's partner the value that its interpolate can start from, if any."""
+    tape, values = _walk(chain, partial(fake_slope, objective), batch.fake, batch.fake_labels)
+    if not (penalty_weight(objective) and chain.mixes_values):
+        return tape, None
+    return tape, values[chain.affine_layers][batch.partners()]
+
+
+def _walk(
+    chain: Chain, slopes: Callable[[Tensor], Tensor], x: Tensor, labels: Tensor | None
+) -> tuple[Tape, list[Tensor]]:
+    """The tape of the gradients of the rows' losses, by their slopes in the logit, and the value at each layer."""
+    tape = Tape()
+    start, chain = chain.begin(x, labels)
+    values = chain.values(start)
+    chain.note_loss(values, labels, slopes(chain.logits(values[-1], labels)), tape)
+    return tape, values
+
+
+def _walk_penalty(
+    chain: Chain, objective: Objective, batch: CriticBatch, values: list[Tensor], partners: Tensor | None
+) -> Tape:
+    """The tape of the gradients of the records' penalties.
+
+    Up to the first weight, the values at the interpolates are the interpolates of the values. Before that
+    weight the records' own values stand in: a piecewise linear chain asks only for their shape.
+    """
+    first = chain.affine_layers
+    if chain.mixes_values and partners is not None:
+        mixed = batch.between(partners, values[first])
+        values = values[:first] + chain.values(mixed, first)
+    else:
+        start, chain = chain.begin(batch.interpolates(), batch.real_labels)
+        values = chain.values(start)
+    tape = Tape()
+    chain.note_penalty(values, batch.real_labels, partial(penalty_slope, objective), tape)
+    return tape

@@ -1,0 +1,170 @@
+"""The general path: each record's gradient is made whole by `torch.func`, in chunks.
+
+It takes any module that maps (x, labels) to logits and any order of differentiation. It is the fallback of
+the book-keeping path and the oracle of its tests, so it is kept as plain as possible: one function is the
+loss of one record, and everything else is derived from it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch.func import functional_call, grad, vmap
+
+from understudy.dpsgd.clipping import SeparateClip
+from understudy.dpsgd.gradients.guard import trained_parameters
+from understudy.dpsgd.gradients.microbatch import fake_gradient
+from understudy.dpsgd.losses import fake_loss, penalty, penalty_weight, real_loss
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from torch import Tensor, nn
+
+    from understudy.dpsgd.batch import CriticBatch
+    from understudy.dpsgd.clipping import ConcreteClip
+    from understudy.dpsgd.objectives import Objective
+
+    Gradients = dict[str, Tensor]
+
+__all__ = ["clipped_sum", "squared_norms"]
+
+DEFAULT_CHUNK = 16
+
+
+def clipped_sum(
+    critic: nn.Module, objective: Objective, batch: CriticBatch, rule: ConcreteClip, chunk: int | None
+) -> tuple[Gradients, float]:
+    """The clipped sum over records plus the fakes' part, and the shifted count of unclipped records."""
+    params = trained_parameters(critic)
+    total = {name: torch.zeros_like(p) for name, p in params.items()}
+    joint = rule.paired
+    count = 0.0
+    for rows in _record_gradients(critic, objective, batch, joint=joint, chunk=chunk):
+        factors = rule.partition(params).factors(_squares(rows))
+        _add_weighted(total, rows, factors)
+        within = torch.stack(list(factors.values())).amin(0) >= 1.0
+        count += float(within.sum()) - 0.5 * len(within)
+    if isinstance(rule, SeparateClip) and batch.fake_weight:
+        for rows in _fake_gradients(critic, objective, batch, chunk=chunk):
+            factors = rule.fake_partition(params).factors(_squares(rows))
+            _add_weighted(total, rows, {name: f * batch.fake_weight for name, f in factors.items()})
+    elif not joint and not isinstance(rule, SeparateClip):
+        for name, gradient in fake_gradient(critic, objective, batch).items():
+            total[name] += gradient
+    return total, count
+
+
+def squared_norms(
+    critic: nn.Module, objective: Objective, batch: CriticBatch, *, joint: bool, chunk: int | None
+) -> dict[str, Tensor]:
+    """For each parameter, each record's squared gradient norm in float64."""
+    parts = [_squares(rows) for rows in _record_gradients(critic, objective, batch, joint=joint, chunk=chunk)]
+    names = trained_parameters(critic)
+    if not parts:
+        return {name: torch.zeros(0, dtype=torch.float64, device=p.device) for name, p in names.items()}
+    return {name: torch.cat([part[name] for part in parts]) for name in names}
+
+
+def _squares(rows: Gradients) -> dict[str, Tensor]:
+    return {name: g.flatten(1).double().square().sum(1) for name, g in rows.items()}
+
+
+def _add_weighted(total: Gradients, rows: Gradients, factors: dict[str, Tensor]) -> None:
+    """Add Σ factor·gradient; a factor of zero removes the record even if its gradient is not finite."""
+    for name, g in rows.items():
+        factor = factors[name].to(g.dtype)
+        kept = g.flatten(1).masked_fill((factor == 0)[:, None], 0.0)
+        total[name] += (factor @ kept).reshape(total[name].shape)
+
+
+def _record_gradients(
+    critic: nn.Module, objective: Objective, batch: CriticBatch, *, joint: bool, chunk: int | None
+) -> Iterator[Gradients]:
+    """The gradients of the records' losses, one chunk of records at a time."""
+    if not len(batch.real):
+        return
+    partners = batch.partners()
+    labels = batch.real_labels
+    mixed = batch.interpolates() if penalty_weight(objective) else None
+    fakes = batch.fake[partners] if joint else None
+    fake_labels = batch.fake_labels[partners] if joint and batch.fake_labels is not None else None
+    columns = (batch.real, labels, mixed, fakes, fake_labels)
+    yield from _in_chunks(critic, _record_loss(critic, objective), columns, chunk)
+
+
+def _fake_gradients(
+    critic: nn.Module, objective: Objective, batch: CriticBatch, *, chunk: int | None
+) -> Iterator[Gradients]:
+    logit = _logit(critic)
+
+    def loss(params: Gradients, x: Tensor, label: Tensor | None) -> Tensor:
+        return fake_loss(objective, logit(params, x, label))
+
+    yield from _in_chunks(critic, loss, (batch.fake, batch.fake_labels), chunk)
+
+
+def _in_chunks(
+    critic: nn.Module,
+    loss: Callable[..., Tensor],
+    columns: tuple[Tensor | None, ...],
+    chunk: int | None,
+) -> Iterator[Gradients]:
+    params = trained_parameters(critic)
+    in_dims = (None, *[None if column is None else 0 for column in columns])
+    gradients = vmap(grad(loss), in_dims=in_dims, randomness="different")
+    first = columns[0]
+    assert first is not None
+    size = chunk or DEFAULT_CHUNK
+    for start in range(0, len(first), size):
+        part = [None if column is None else column[start : start + size] for column in columns]
+        yield gradients(params, *part)
+
+
+def _logit(critic: nn.Module) -> Callable[[Gradients, Tensor, Tensor | None], Tensor]:
+    """The logit of one record, as a function of the parameters.
+
+    Tied weights are passed once for each module that holds them. Torch's own handling of ties is switched off: for a
+    module that occurs twice it would leave a wrong tensor behind in the critic.
+    """
+    fixed = {name: p.detach() for name, p in critic.named_parameters() if not p.requires_grad}
+    buffers = dict(critic.named_buffers())
+    first = {id(p): name for name, p in critic.named_parameters()}
+    uses = {
+        f"{place}.{attribute}" if place else attribute: first[id(p)]
+        for place, module in critic.named_modules()
+        for attribute, p in module.named_parameters(recurse=False)
+    }
+
+    def logit(params: Gradients, x: Tensor, label: Tensor | None) -> Tensor:
+        one = None if label is None else label[None]
+        known = {**fixed, **params}
+        values = {name: known[owner] for name, owner in uses.items()}
+        out: Tensor = functional_call(critic, {**buffers, **values}, (x[None], one), tie_weights=False)
+        return out.reshape(())
+
+    return logit
+
+
+def _record_loss(critic: nn.Module, objective: Objective) -> Callable[..., Tensor]:
+    """The loss of one record: real part, penalty at its interpolate, and its partner's part if joint."""
+    logit = _logit(critic)
+
+    def loss(
+        params: Gradients,
+        x: Tensor,
+        label: Tensor | None,
+        mixed: Tensor | None,
+        fake: Tensor | None,
+        fake_label: Tensor | None,
+    ) -> Tensor:
+        total = real_loss(objective, logit(params, x, label))
+        if mixed is not None:
+            slope = grad(lambda point: logit(params, point, label))(mixed)
+            total = total + penalty(objective, slope[None]).squeeze(0)
+        if fake is not None:
+            total = total + fake_loss(objective, logit(params, fake, fake_label))
+        return total
+
+    return loss

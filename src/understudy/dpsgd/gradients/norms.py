@@ -1,0 +1,126 @@
+"""Squared gradient norms of each record, from the two factors of every place.
+
+`pairs` is always a list of (a, d): input-shaped and output-shaped factors of the same records, one pair for
+each place.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from torch import Tensor
+
+    from understudy.dpsgd.gradients.layers import ConvLayer
+
+    Pair = tuple[Tensor, Tensor]
+
+__all__ = [
+    "bias_squares",
+    "conv_gradients",
+    "conv_gram_squares",
+    "linear_squares",
+    "makes_whole_gradients",
+    "row_squares",
+]
+
+_SMALL, _LARGE = 1e-12, 1e12
+"""Norms between these have squares that float32 can hold, and so have all entries that matter to them."""
+
+_WHOLE_GRADIENT_COST = 12.0
+"""What reading and writing one entry of a whole gradient costs, in multiplications of a Gram matrix."""
+
+
+def row_squares(x: Tensor) -> Tensor:
+    """The squared norm of each row, in float64.
+
+    A sum of squares has nothing to cancel, so single precision is exact to 1e-6 as long as no square
+    overflows or vanishes; if one might, all rows are measured again in float64.
+    """
+    flat = x.flatten(1)
+    norms = _norms(flat)
+    if flat.dtype != torch.float64 and norms.shape[0]:
+        least, most = torch.aminmax(norms)
+        if not (least.item() > _SMALL and most.item() < _LARGE):  # also when one is not a number
+            norms = torch.linalg.vector_norm(flat, dim=1, dtype=torch.float64)
+    return norms.double().square()
+
+
+def _norms(rows: Tensor) -> Tensor:
+    norms: Tensor = torch.linalg.vector_norm(rows, dim=1)
+    return norms
+
+
+def linear_squares(pairs: Sequence[Pair]) -> Tensor:
+    """‖Σ_k d_k·a_kᵀ‖² for each record, from the Gram matrices of both factors.
+
+    The Gram matrices are in float64, except for records whose places provably do not cancel: there the sum
+    is at least a fiftieth of (Σ_k ‖d_k‖‖a_k‖)², and single precision is exact to 1e-4 of the norm with room
+    to spare.
+    """
+    if len(pairs) == 1:
+        a, d = pairs[0]
+        return row_squares(a) * row_squares(d)
+    total, most = _gram_sum(pairs)
+    if pairs[0][0].dtype == torch.float64:
+        return total
+    safe = (total >= 0.02 * most) & (most > _SMALL) & (most < _LARGE)
+    if not bool(safe.all()):
+        rows = (~safe).nonzero().squeeze(1)
+        total[rows] = _gram_sum([(a[rows].double(), d[rows].double()) for a, d in pairs])[0]
+    return total
+
+
+def _gram_sum(pairs: Sequence[Pair]) -> tuple[Tensor, Tensor]:
+    """Σ_{k,m} (a_k·a_m)(d_k·d_m), and its largest possible value (Σ_k ‖a_k‖‖d_k‖)²."""
+    lengths = torch.stack([_norms(a) * _norms(d) for a, d in pairs]).double()
+    total = lengths.square().sum(0)
+    for k, (a, d) in enumerate(pairs):
+        for other_a, other_d in pairs[:k]:
+            total += 2.0 * _dot(a, other_a) * _dot(d, other_d)
+    return total.clamp_(min=0.0), lengths.sum(0).square_()
+
+
+def _dot(x: Tensor, y: Tensor) -> Tensor:
+    product: Tensor = torch.linalg.vecdot(x, y)
+    return product.double()
+
+
+def bias_squares(outputs: Sequence[Tensor]) -> Tensor:
+    """‖Σ over places and positions of d‖² for each record."""
+    if len(outputs) == 1 and outputs[0].dim() == 2:
+        return row_squares(outputs[0])
+    total = torch.zeros(outputs[0].shape[:2], dtype=torch.float64, device=outputs[0].device)
+    for d in outputs:
+        total += d.flatten(2).sum(2, dtype=torch.float64) if d.dim() > 2 else d
+    return total.square_().sum(1)
+
+
+def makes_whole_gradients(layer: ConvLayer, pairs: Sequence[Pair]) -> bool:
+    """Whether making each record's gradient is cheaper than its Gram matrices."""
+    columns = sum(d.shape[2] * d.shape[3] for _, d in pairs)
+    outputs = layer.weight.shape[0]
+    inputs = layer.weight[0].numel()
+    return columns**2 * (inputs + outputs) > _WHOLE_GRADIENT_COST * inputs * outputs
+
+
+def conv_gradients(layer: ConvLayer, pairs: Sequence[Pair]) -> Tensor:
+    """Each record's gradient of the weight, in the order of `patches`: (records, out-channels, …)."""
+    a, d = pairs[0]
+    total = torch.bmm(d.flatten(2), layer.patches(a))
+    for a, d in pairs[1:]:
+        total.baddbmm_(d.flatten(2), layer.patches(a))
+    return total
+
+
+def conv_gram_squares(layer: ConvLayer, pairs: Sequence[Pair]) -> Tensor:
+    """‖D·Aᵀ‖² for each record, where the columns run over places and positions."""
+    columns_a = torch.cat([layer.patches(a).double() for a, _ in pairs], dim=1)
+    columns_d = torch.cat([d.flatten(2).double() for _, d in pairs], dim=2)
+    gram_a = columns_a @ columns_a.transpose(1, 2)
+    gram_d = columns_d.transpose(1, 2) @ columns_d
+    return (gram_a * gram_d).sum((1, 2)).clamp(min=0.0)

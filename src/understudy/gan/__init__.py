@@ -1,1 +1,0 @@
-"""GANs: networks from a recipe's values, and the one loop that trains every recipe."""

@@ -1,0 +1,1 @@
+"""What a record is: images, columns, and both as arrays. No private row lives here."""

@@ -1,0 +1,110 @@
+"""The README of a release: what a data-protection officer needs, in plain words."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from understudy.privacy.accounting import Accountant
+
+if TYPE_CHECKING:
+    from understudy.release.release import Card
+
+__all__ = ["describe_mechanism", "likelihood_factor", "model_card"]
+
+_USAGE = """```console
+$ pip install understudy
+$ understudy inspect THIS_FOLDER
+$ understudy sample THIS_FOLDER --rows 1000 --out synthetic.csv
+```"""
+
+
+def model_card(card: Card) -> str:
+    """Markdown that says what was promised, what it cost and how to use the release."""
+    sections = [
+        "# A synthetic data generator",
+        _promise(card),
+        "## What was spent",
+        _charges(card),
+        "## How it was made",
+        _making(card),
+        "## How to use it",
+        _USAGE,
+        "The folder holds weights and text only; loading it runs no code.",
+    ]
+    return "\n\n".join(sections) + "\n"
+
+
+def _promise(card: Card) -> str:
+    plan = card.plan
+    if not card.private or plan.spent is None:
+        reasons = list(card.warnings) or ["it was trained without noise"]
+        bullets = "\n".join(f"- {reason}" for reason in reasons)
+        return f"> **NOT PRIVATE.** Do not publish this generator:\n\n{bullets}"
+    factor = likelihood_factor(plan.spent.epsilon)
+    return (
+        f"Made under differential privacy with ε = {plan.spent.epsilon:.4f} and δ = {plan.spent.delta:g} "
+        f"(neighbouring data sets: {plan.spent.adjacency.value}).\n\n"
+        "In words: whatever anyone concludes from this generator or from any number of records drawn from it, they "
+        f"would conclude almost as likely had any one person's record not been in the data: no outcome becomes "
+        f"more than {factor} times as likely, except with probability {plan.spent.delta:g}. This holds against "
+        "any attacker, with any other knowledge, now and later. It does not hide what is true of the whole population."
+    )
+
+
+def likelihood_factor(epsilon: float) -> str:
+    """e^ε in the way people write numbers: 7.39, 2,970, or e^40 where the digits would say nothing."""
+    if epsilon > math.log(1e7):
+        return f"e^{epsilon:.3g}"
+    factor = float(f"{math.exp(epsilon):.3g}")
+    return f"{factor:,.0f}" if factor >= 100 else f"{factor:g}"
+
+
+def _charges(card: Card) -> str:
+    plan = card.plan
+    rows = ["| purpose | mechanism |", "|---|---|"]
+    rows += [f"| {charge.purpose} | {describe_mechanism(charge.mechanism)} |" for charge in plan.charges]
+    if plan.spent is None:
+        return "\n".join(rows)
+    replace_one = plan.spent.epsilon_replace_one
+    totals = [
+        "",
+        f"All together: ε = {plan.spent.epsilon:.4f}, certified by {plan.spent.certified_by.value}.",
+    ]
+    if plan.spent.epsilon_rdp is not None and plan.spent.certified_by is not Accountant.RDP:
+        totals.append(f"Second opinion, by Rényi divergences: ε = {plan.spent.epsilon_rdp:.4f}.")
+    if replace_one is not None:
+        totals.append(f"If neighbours differ by replacing one record: ε = {replace_one:.4f}.")
+    return "\n".join(rows + totals)
+
+
+def _making(card: Card) -> str:
+    plan = card.plan
+    lines = [
+        f"- recipe: {plan.recipe.name} ({plan.recipe.source})",
+        f"- rows declared public: {'no' if plan.rows is None else f'{plan.rows:,}'}",
+        f"- public data used: {card.public_source or 'none'}",
+        "- versions: " + ", ".join(f"{package.name} {package.version}" for package in card.packages),
+    ]
+    return "\n".join(lines)
+
+
+def describe_mechanism(mechanism: object) -> str:
+    """One line about a mechanism, from its own fields."""
+    from understudy.privacy.mechanisms import GaussianRelease, Selection, SubsampledGaussian
+
+    match mechanism:
+        case SubsampledGaussian(sampling_rate=rate, noise_multiplier=sigma, steps=steps):
+            return (
+                f"{steps:,} steps of Poisson sampling at rate {rate:.6g} with Gaussian noise, σ = {sigma:.4f}"
+            )
+        case GaussianRelease(noise_multiplier=sigma, count=count):
+            return f"{count} Gaussian release{'s' if count > 1 else ''}, σ = {sigma:.4g}"
+        case Selection(charges=charges, mean_runs=mean, runs=runs, others=others):
+            inner = "; ".join(f"{one.purpose}: {describe_mechanism(one.mechanism)}" for one in charges)
+            drawn = f" (its setting drawn from {len(others) + 1} that cost differently)" if others else ""
+            return (
+                f"the best of a random number of runs ({runs.value}, mean {mean:g}); this run{drawn}: {inner}"
+            )
+        case _:
+            return str(mechanism)

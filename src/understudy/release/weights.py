@@ -1,0 +1,77 @@
+"""Generator weights to and from safetensors bytes, checked against the network they belong to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+
+from understudy.errors import PlanError, ReleaseError
+from understudy.synthesizers.embedding.fit import build_performer
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from torch import Tensor
+
+    from understudy.recipes import Recipe
+    from understudy.schema import Schema
+    from understudy.synthesizers.embedding.fit import Performing
+
+__all__ = ["generator_with", "weights_from_bytes", "weights_to_bytes"]
+
+_LARGEST_GENERATOR = 2**28
+"""More parameters than this are refused before anything is allocated."""
+
+
+def weights_to_bytes(weights: Mapping[str, Tensor]) -> bytes:
+    """Safetensors bytes of the weights."""
+    return save({name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()})
+
+
+def weights_from_bytes(blob: bytes, recipe: Recipe, schema: Schema) -> dict[str, Tensor]:
+    """The weights of the generator that recipe and schema describe.
+
+    Raises:
+        ReleaseError: the bytes are not safetensors, or hold other tensors than this generator has, or a value that
+            is not finite.
+    """
+    expected = _expected_tensors(recipe, schema)
+    try:
+        found = load(blob)
+    except (SafetensorError, ValueError, KeyError, OverflowError) as problem:
+        raise ReleaseError(f"the weights are not a safetensors file: {problem}.") from problem
+    if set(found) != set(expected):
+        odd = sorted(set(found) ^ set(expected))
+        raise ReleaseError(f"the weights do not belong to this generator: {', '.join(odd[:5])} …")
+    for name, tensor in found.items():
+        like = expected[name]
+        if tensor.shape != like.shape or tensor.dtype != like.dtype:
+            raise ReleaseError(
+                f"weight {name} has shape {tuple(tensor.shape)} and type {tensor.dtype}, "
+                f"but the card describes {tuple(like.shape)} and {like.dtype}."
+            )
+        if tensor.is_floating_point() and not torch.isfinite(tensor).all():
+            raise ReleaseError(f"weight {name} holds a value that is not finite.")
+    return found
+
+
+def _expected_tensors(recipe: Recipe, schema: Schema) -> dict[str, Tensor]:
+    """Names, shapes and types of the generator's tensors, without allocating them."""
+    try:
+        with torch.device("meta"):
+            state = build_performer(recipe, schema).state_dict()
+    except (RuntimeError, ValueError, TypeError, OverflowError, PlanError) as problem:
+        raise ReleaseError(f"the card describes a generator that cannot be built: {problem}.") from problem
+    if sum(tensor.numel() for tensor in state.values()) > _LARGEST_GENERATOR:
+        raise ReleaseError(f"the card describes a generator of more than {_LARGEST_GENERATOR:,} parameters.")
+    return state
+
+
+def generator_with(weights: Mapping[str, Tensor], recipe: Recipe, schema: Schema) -> Performing:
+    """The generator with these weights, and with its teacher if it has one, ready to sample."""
+    generator = build_performer(recipe, schema)
+    generator.load_state_dict(dict(weights))
+    return generator.eval()

@@ -1,0 +1,170 @@
+"""Synthetic records to files: CSV, Parquet, npz, or a PNG grid to look at; never a half-written file."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import zipfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from understudy.errors import ReleaseError
+from understudy.records.images import Images
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+    import pandas as pd
+
+__all__ = ["image_grid", "write_grid", "write_records"]
+
+_TABLE_ENDINGS = (".csv", ".parquet")
+_IMAGE_ENDINGS = (".npz", ".png")
+
+
+def write_records(
+    chunks: Iterator[pd.DataFrame | Images], path: Path, *, told: Callable[[int], None] | None = None
+) -> int:
+    """Write chunks to the file that the path's ending names and return how many records it holds.
+
+    Tables go to .csv or .parquet, images to .npz or, as a picture to look at, .png. Tables are written chunk by
+    chunk, so any number of rows fits into memory.
+
+    Args:
+        chunks: what `sample_chunks` yields.
+        path: where to; replaced if it exists.
+        told: called with the number of records after each chunk, for a progress bar.
+
+    Raises:
+        ReleaseError: the ending does not fit the records, or the disk refuses.
+    """
+    if path.suffix not in _TABLE_ENDINGS + _IMAGE_ENDINGS:
+        raise ReleaseError(
+            f"{path.name}: unknown ending. Use .csv or .parquet for tables, .npz or .png for images."
+        )
+    first = next(chunks)
+    is_image = isinstance(first, Images)
+    if is_image != (path.suffix in _IMAGE_ENDINGS):
+        fitting = _IMAGE_ENDINGS if is_image else _TABLE_ENDINGS
+        kind = "images" if is_image else "a table"
+        raise ReleaseError(f"{path.name}: the release makes {kind}; use {' or '.join(fitting)}.")
+    counted = _counted(first, chunks, told)
+    writer = {".csv": _csv, ".parquet": _parquet, ".npz": _npz, ".png": _png}[path.suffix]
+    with _replacing(path) as temporary:
+        return writer(counted, temporary)
+
+
+def _counted(first: Any, rest: Iterator[Any], told: Callable[[int], None] | None) -> Iterator[Any]:
+    for chunk in _chain(first, rest):
+        yield chunk
+        if told is not None:
+            told(len(chunk))
+
+
+def _chain(first: Any, rest: Iterator[Any]) -> Iterator[Any]:
+    yield first
+    yield from rest
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[Path]:
+    """A temporary file that takes the path's place only if all goes well."""
+    temporary: Path | None = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=f".{path.stem}.", suffix=path.suffix, dir=path.parent)
+        os.close(handle)
+        temporary = Path(name)
+        yield temporary
+        temporary.chmod(0o644)
+        temporary.replace(path)
+    except OSError as problem:
+        raise ReleaseError(f"{path} cannot be written: {problem}.") from problem
+    finally:
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)
+
+
+def _csv(chunks: Iterator[Any], path: Path) -> int:
+    written = 0
+    with path.open("w", encoding="utf-8", newline="") as file:
+        for chunk in chunks:
+            chunk.to_csv(file, index=False, header=written == 0)
+            written += len(chunk)
+    return written
+
+
+def _parquet(chunks: Iterator[Any], path: Path) -> int:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    written, writer = 0, None
+    try:
+        for chunk in chunks:
+            table = pa.Table.from_pandas(
+                chunk, preserve_index=False, schema=writer.schema if writer else None
+            )
+            writer = writer or parquet.ParquetWriter(path, table.schema)
+            writer.write_table(table)
+            written += len(chunk)
+    finally:
+        if writer is not None:
+            writer.close()
+    return written
+
+
+def _npz(chunks: Iterator[Any], path: Path) -> int:
+    """Pixels go through a file beside the target, so that any number of images fits into memory."""
+    labels: list[Any] = []
+    written, shape = 0, ()
+    with tempfile.TemporaryFile(dir=path.parent) as pixels:
+        for chunk in chunks:
+            pixels.write(np.ascontiguousarray(chunk.pixels).tobytes())
+            labels += [] if chunk.labels is None else [chunk.labels]
+            written, shape = written + len(chunk), chunk.pixels.shape[1:]
+        pixels.seek(0)
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            with archive.open("images.npy", "w", force_zip64=True) as entry:
+                header = {"descr": "|u1", "fortran_order": False, "shape": (written, *shape)}
+                np.lib.format.write_array_header_1_0(entry, header)
+                shutil.copyfileobj(pixels, entry)
+            if labels:
+                with archive.open("labels.npy", "w") as entry:
+                    np.lib.format.write_array(entry, np.concatenate(labels), allow_pickle=False)
+    return written
+
+
+def _png(chunks: Iterator[Any], path: Path) -> int:
+    parts = list(chunks)
+    pixels = np.concatenate([part.pixels for part in parts])
+    write_grid(Images(pixels), path)
+    return len(pixels)
+
+
+def image_grid(images: Images, columns: int = 10, margin: int = 1) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    """All images side by side, `columns` in a row, on a white ground."""
+    count, height, width, channels = images.pixels.shape
+    rows = -(-count // columns)
+    grid = np.full(
+        (rows * (height + margin) + margin, columns * (width + margin) + margin, channels), 255, np.uint8
+    )
+    for index, picture in enumerate(images.pixels):
+        top = margin + (index // columns) * (height + margin)
+        left = margin + (index % columns) * (width + margin)
+        grid[top : top + height, left : left + width] = picture
+    return grid
+
+
+def write_grid(images: Images, path: Path, columns: int = 10) -> None:
+    """Write a grid of images as PNG, enlarged so that small images can be seen."""
+    from PIL import Image
+
+    grid = image_grid(images, columns)
+    picture = Image.fromarray(grid[:, :, 0] if grid.shape[2] == 1 else grid)
+    scale = max(1, 800 // max(picture.size))
+    picture.resize((picture.width * scale, picture.height * scale), Image.Resampling.NEAREST).save(path)

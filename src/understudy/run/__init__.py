@@ -1,0 +1,1 @@
+"""One run: pay, ask the door, train, checkpoint, release."""

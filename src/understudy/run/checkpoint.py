@@ -1,0 +1,135 @@
+"""Checkpoints: the state of a run in one file, written atomically, so that it can go on after a crash.
+
+A checkpoint holds the noisy iterates (both networks and their optimisers), what was published so far, and the number of
+the ledger's entry; no record and no statistic of records beyond that. What it shows is covered by the same ε as the
+release, counted to the step reached, but it is a working file: it is readable by its owner only and is deleted once the
+release is saved.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load, save
+
+from understudy import codec
+from understudy.errors import CheckpointError
+from understudy.planning import Plan
+from understudy.release.release import PARTIAL
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from torch import Tensor
+
+__all__ = ["Checkpoints", "RunState", "load_checkpoint", "save_checkpoint"]
+
+FORMAT = 1
+_KEY = "understudy"
+
+
+@dataclass(frozen=True)
+class Checkpoints:
+    """Where a run writes its state, how often, and whether it goes on from there.
+
+    Args:
+        path: the file.
+        every: steps between two writes.
+        resume: go on from the file instead of beginning anew.
+    """
+
+    path: Path
+    every: int = 500
+    resume: bool = False
+
+    def __post_init__(self) -> None:
+        if self.every < 1:
+            raise CheckpointError(f"checkpoints are at least one step apart, got {self.every}.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunState:
+    """Everything of a run besides tensors.
+
+    Args:
+        format: version of this file's format.
+        plan: what the run does; a resumed run must have the same plan.
+        step: how many steps the networks have taken.
+        label_weights: class frequencies as published at the start, never drawn again.
+        divisor: the public divisor as published at the start, never drawn again.
+        bound: the current bound of a quantile-adaptive rule.
+        draws: how many draws the seeded source has made; None for secure noise, which has no state.
+        entry: the number of the ledger's entry that the run is charged to.
+    """
+
+    format: int = FORMAT
+    plan: Plan
+    step: int
+    label_weights: tuple[float, ...] | None = None
+    divisor: float
+    bound: float | None = None
+    draws: int | None = None
+    entry: str | None = None
+
+
+def save_checkpoint(path: Path, state: RunState, tensors: Mapping[str, Tensor]) -> None:
+    """Write the checkpoint under a temporary name, force it to disk, and put it in place.
+
+    Raises:
+        CheckpointError: the disk refuses; the older checkpoint is untouched.
+    """
+    blob = save(
+        {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()},
+        metadata={_KEY: codec.to_json(state)},
+    )
+    temporary: Path | None = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(PARTIAL, f".{path.name}.", path.parent)
+        temporary = Path(name)
+        with os.fdopen(handle, "wb") as file:
+            file.write(blob)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+        _sync_folder(path.parent)
+    except OSError as problem:
+        raise CheckpointError(f"the checkpoint {path} cannot be written: {problem}.") from problem
+    finally:
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def load_checkpoint(path: Path) -> tuple[RunState, dict[str, Tensor]]:
+    """Read a checkpoint.
+
+    Raises:
+        CheckpointError: there is none, or it is damaged or of another format.
+    """
+    if path.is_symlink() or not path.is_file():
+        raise CheckpointError(f"there is no checkpoint {path}. Start the run without --resume.")
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+        tensors = load(path.read_bytes())
+    except (OSError, SafetensorError, ValueError, KeyError, OverflowError) as problem:
+        raise CheckpointError(f"{path} is not a checkpoint: {problem}.") from problem
+    if _KEY not in metadata:
+        raise CheckpointError(f"{path} is not a checkpoint of a run.")
+    state = codec.from_json(RunState, metadata[_KEY], error=CheckpointError)
+    if state.format != FORMAT:
+        raise CheckpointError(f"{path} has format {state.format}; this version reads format {FORMAT}.")
+    return state, tensors

@@ -1,0 +1,1 @@
+"""Synthesizers: what turns noisy sums into a generator, one folder each."""

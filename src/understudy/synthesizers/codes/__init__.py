@@ -1,0 +1,1 @@
+"""Code sets: a mixture of rates fitted to noisy counts of codes and of pairs."""

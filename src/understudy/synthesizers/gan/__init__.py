@@ -1,0 +1,1 @@
+"""The five papers' systems: a generator against a critic that sees private records through noisy gradients."""

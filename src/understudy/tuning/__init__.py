@@ -1,0 +1,1 @@
+"""Settings compared: sweeps, and the private choice of the best run."""

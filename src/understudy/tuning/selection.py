@@ -1,0 +1,260 @@
+"""Choosing the best of several runs, and paying for the choice.
+
+Publishing the best of several private runs costs more than one run, because the choice looks at the data too. The
+bound of Papernot and Steinke (arXiv 2110.03620) holds under conditions that this module keeps:
+
+- the number of runs is drawn at random, here from the geometric distribution, and stays secret;
+- every run draws its setting from the public grid at random and is independent of the others; where settings cost
+  different amounts, the worst counts at each order of the Rényi divergence;
+- what the runs are compared by belongs to the run: the number of real test rows that a classifier gets right, with
+  Gaussian noise of its own, unless the test rows are declared public;
+- only the best run leaves: every other release is deleted.
+
+The whole choice is one entry in the ledger, reserved before a record is read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import shutil
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from understudy import codec
+from understudy.door.noise import SecureNoise
+from understudy.errors import EvaluationError, PlanError
+from understudy.evaluation.learners import train
+from understudy.evaluation.pool import in_processes
+from understudy.evaluation.run import ReleaseSource
+from understudy.ledger.ledger import Ledger
+from understudy.privacy.accounting import Spent, select_best, spent
+from understudy.privacy.mechanisms import Charge, GaussianRelease
+from understudy.release.release import Release
+from understudy.release.weights import weights_to_bytes
+from understudy.tuning.sweep import (
+    Sweep,
+    digest,
+    fitted,
+    labelled_rows,
+    planned,
+    save_anew,
+    write_value,
+)
+from understudy.tuning.variation import Setting  # noqa: TC001 - the codec reads the hint
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from understudy.door.noise import Noise
+    from understudy.evaluation.utility import Labelled
+    from understudy.tuning.sweep import Bill
+
+__all__ = ["Choice", "Chosen", "draw_runs", "noisy_score", "select", "selection_charge", "selection_cost"]
+
+SCORE = "selection score"
+SCORED_ROWS = 20_000
+"""Most synthetic rows that the comparing classifier is trained on; public, like its seed."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """How the best run is found.
+
+    Args:
+        mean_runs: public mean of the random number of runs, more than one.
+        score_noise: standard deviation of the noise on the number of test rows classified right; None if the
+            test rows are declared public, and then the exact number is used and costs nothing.
+    """
+
+    mean_runs: float
+    score_noise: float | None = 10.0
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The run that was chosen.
+
+    Args:
+        release: with the cost of the whole choice on its card.
+        setting: what it was trained with.
+        right: the score that it was chosen by; noisy unless the test rows are public.
+    """
+
+    release: Release
+    setting: Setting
+    right: float
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    """The working file of a choice: which entry pays, and which runs were drawn. Never published."""
+
+    entry: str
+    settings: tuple[Setting, ...]
+
+
+@dataclass(frozen=True)
+class _Score:
+    """The working file of one finished run."""
+
+    right: float
+
+
+def selection_charge(sweep: Sweep, settings: Sequence[Setting], choice: Choice, first: Setting) -> Charge:
+    """The charge of choosing among runs that draw their setting from these, `first` named as the own one.
+
+    Raises:
+        PlanError: the settings ask for different budgets, or for none.
+    """
+    if len({setting.epsilon for setting in settings}) != 1:
+        raise PlanError("choose among runs of one ε: the largest ε would always win.")
+    costs = [_run_charges(sweep, setting, choice) for setting in settings]
+    return select_best(_run_charges(sweep, first, choice), choice.mean_runs, others=costs)[0]
+
+
+def selection_cost(sweep: Sweep, settings: Sequence[Setting], choice: Choice | None = None) -> Spent:
+    """What publishing the best of these runs costs, their number drawn at random with this mean.
+
+    Raises:
+        EvaluationError: there are fewer than two runs, so there is no choice.
+    """
+    if len(settings) < 2:
+        raise EvaluationError(f"a choice needs at least two runs, got {len(settings)}.")
+    charge = selection_charge(sweep, settings, choice or Choice(float(len(settings))), settings[0])
+    return spent((charge,), sweep.delta)
+
+
+def draw_runs(settings: Sequence[Setting], mean_runs: float) -> tuple[Setting, ...]:
+    """A geometric number of settings, each drawn from all of them; from the operating system's entropy."""
+    chance = secrets.SystemRandom()
+    drawn = [chance.choice(settings)]
+    while chance.random() >= 1 / mean_runs:
+        drawn.append(chance.choice(settings))
+    return tuple(drawn)
+
+
+def noisy_score(
+    release: Release, test: Labelled, sweep: Sweep, deviation: float | None, noise: Noise | None = None
+) -> float:
+    """How many test rows a classifier of synthetic rows gets right; adding or removing a row moves it by one."""
+    rows = ReleaseSource(release).draw(min(sweep.rows or SCORED_ROWS, SCORED_ROWS), 0)
+    predictor = train(sweep.learner, rows.features, rows.labels, rows.classes, 0)
+    right = float((predictor(test.features).argmax(axis=1) == test.labels).sum())
+    if deviation is None:
+        return right
+    source = SecureNoise() if noise is None else noise
+    return right + deviation * float(source.normal((1,)).numpy()[0])
+
+
+def select(
+    sweep: Sweep,
+    settings: Sequence[Setting],
+    folder: Path,
+    choice: Choice,
+    bill: Bill,
+    *,
+    workers: int,
+    told: Callable[[int, int, float], None] | None = None,
+) -> Chosen:
+    """Run, compare, publish the best as `folder/best`, and delete everything else.
+
+    An interrupted choice goes on when it is called again: with the same runs, never with a new draw.
+
+    Args:
+        sweep: what the runs share.
+        settings: the grid that settings are drawn from, all of one ε.
+        folder: for working files, readable by the owner only, and for the release.
+        choice: how many runs on average, and how they are compared.
+        bill: where the choice is charged.
+        workers: processes at a time.
+        told: called with a run's number, how many were drawn, and its finished share; for the curator's eyes.
+
+    Raises:
+        PlanError: the release exists already, or the settings cannot be compared.
+        BudgetError: the choice does not fit into what is left.
+    """
+    if (folder / "best").exists():
+        raise PlanError(f"{folder / 'best'} exists already. Remove it or choose another folder.")
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    work = folder / f"choice-{digest(sweep, choice, *settings)}"
+    charge = selection_charge(sweep, settings, choice, settings[0])
+    with Ledger(bill.ledger) as book:
+        drawn = _drawn(work, book, bill, charge, settings, choice)
+        waiting = [number for number in range(len(drawn.settings)) if not _scored(work, number).exists()]
+
+        def tell(number: int, share: float) -> None:
+            if told is not None:
+                told(number, len(drawn.settings), share)
+
+        in_processes(partial(_run, sweep, choice, work, drawn), waiting, workers=workers, told=tell)
+        return _publish(sweep, settings, folder, choice, work, drawn, book)
+
+
+def _drawn(
+    work: Path, book: Ledger, bill: Bill, charge: Charge, settings: Sequence[Setting], choice: Choice
+) -> _Drawn:
+    """What was drawn before an interruption, or a new draw: first the charge, then the number of runs."""
+    state = work / "drawn.json"
+    if state.exists():
+        return codec.from_json(_Drawn, state.read_text(encoding="utf-8"), error=EvaluationError)
+    work.mkdir(mode=0o700, exist_ok=True)
+    entry = book.progress(book.reserve(bill.dataset, [charge], command=bill.command), 0)
+    drawn = _Drawn(entry.id, draw_runs(settings, choice.mean_runs))
+    write_value(state, drawn)
+    return drawn
+
+
+def _run(
+    sweep: Sweep, choice: Choice, work: Path, drawn: _Drawn, number: int, tell: Callable[[float], None]
+) -> None:
+    """One of the runs, in a process of its own; the choice has paid for it already."""
+    release = fitted(sweep, planned(sweep, drawn.settings[number]), tell, None)
+    save_anew(release, _saved(work, number))
+    test = labelled_rows(sweep.test, sweep.schema)
+    write_value(_scored(work, number), _Score(noisy_score(release, test, sweep, choice.score_noise)))
+
+
+def _publish(
+    sweep: Sweep,
+    settings: Sequence[Setting],
+    folder: Path,
+    choice: Choice,
+    work: Path,
+    drawn: _Drawn,
+    book: Ledger,
+) -> Chosen:
+    """Put the cost of the choice on the best run's card, close the entry, save, and delete the rest."""
+    scores = [
+        codec.from_json(
+            _Score, _scored(work, number).read_text(encoding="utf-8"), error=EvaluationError
+        ).right
+        for number in range(len(drawn.settings))
+    ]
+    best = scores.index(max(scores))
+    found = Release.load(_saved(work, best))
+    own = selection_charge(sweep, settings, choice, drawn.settings[best])
+    entry = book.entry(drawn.entry)
+    book.finish(entry, hashlib.sha256(weights_to_bytes(found.weights)).hexdigest())
+    card = replace(found.card, plan=found.card.plan.chosen_by(own), ledger_head=str(book.head()), files=())
+    release = Release(card, found.weights)
+    release.save(folder / "best")
+    shutil.rmtree(work)
+    return Chosen(release, drawn.settings[best], scores[best])
+
+
+def _run_charges(sweep: Sweep, setting: Setting, choice: Choice) -> tuple[Charge, ...]:
+    charges = planned(sweep, setting).charges
+    if choice.score_noise is None:
+        return charges
+    return (*charges, Charge(SCORE, GaussianRelease(choice.score_noise)))
+
+
+def _saved(work: Path, number: int) -> Path:
+    return work / f"{number}.release"
+
+
+def _scored(work: Path, number: int) -> Path:
+    return work / f"{number}.json"

@@ -1,0 +1,309 @@
+"""Sweeps: the same recipe at several budgets and settings, for privacy-utility curves.
+
+Every run is private on its own and on record, but a curve reads real test rows and so is internal, and publishing
+the best of several runs costs more than one run: see `understudy.tuning.selection`.
+
+Runs are independent processes. Each writes its outcome under a name that is made of its setting, so a sweep
+that was interrupted goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import shutil
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy import stats
+
+from understudy import codec
+from understudy.errors import EvaluationError
+from understudy.evaluation.learners import Learner, prior_predictor, train
+from understudy.evaluation.pool import in_processes
+from understudy.evaluation.run import ReleaseSource, labelled
+from understudy.evaluation.scores import accuracy, macro_auroc
+from understudy.planning import Plan, plan
+from understudy.recipes import Recipe, find_recipe
+from understudy.recipes.serving import for_schema
+from understudy.tuning.variation import Change, Setting, varied
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from understudy.evaluation.utility import Labelled
+    from understudy.ledger.account import LedgerAccount
+    from understudy.release.release import Release
+    from understudy.run.fit import Progress
+    from understudy.schema import Schema
+
+__all__ = [
+    "Bill",
+    "CurvePoint",
+    "Limits",
+    "Outcome",
+    "Sweep",
+    "curve_points",
+    "planned",
+    "run_sweep",
+    "sweep_of",
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sweep:
+    """What all runs share.
+
+    Args:
+        data: private training records: a path or the name of a known set.
+        test: real test records, likewise.
+        schema: of both.
+        recipe: what is varied.
+        delta: of every run.
+        rows: the public number of training rows, or None.
+        learner: the classifier whose scores are drawn.
+    """
+
+    data: str
+    test: str
+    schema: Schema
+    recipe: Recipe
+    delta: float
+    rows: int | None
+    learner: Learner = Learner.LOGISTIC_REGRESSION
+
+
+@dataclass(frozen=True)
+class Bill:
+    """Where runs are charged.
+
+    Args:
+        ledger: an existing ledger.
+        dataset: the name that the private data is registered by in it.
+        command: noted with every entry.
+    """
+
+    ledger: Path
+    dataset: str
+    command: str = ""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one run reached."""
+
+    setting: Setting
+    spent_epsilon: float
+    accuracy: float
+    macro_auroc: float
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Scores of the same classifier on real training rows, and of a predictor that knows class shares only."""
+
+    ceiling_accuracy: float
+    ceiling_macro_auroc: float
+    floor_accuracy: float
+    floor_macro_auroc: float
+
+
+@dataclass(frozen=True)
+class CurvePoint:
+    """A point of a curve: the mean over repeats with its 95 % interval (NaN ends for a single run)."""
+
+    epsilon: float
+    value: float
+    low: float
+    high: float
+    runs: int
+
+
+def planned(sweep: Sweep, setting: Setting) -> Plan:
+    """The plan of one run; repeats share it."""
+    return _planned(sweep, setting.epsilon, setting.changes)
+
+
+@lru_cache(maxsize=256)
+def _planned(sweep: Sweep, epsilon: float, changes: tuple[Change, ...]) -> Plan:
+    values = {change.name: change.value for change in changes}
+    return plan(
+        sweep.schema,
+        epsilon=epsilon,
+        delta=sweep.delta,
+        rows=sweep.rows,
+        recipe=varied(sweep.recipe, values),
+        batch=int(values["batch"]) if "batch" in values else None,
+        noise_multiplier=values.get("noise_multiplier"),
+        steps=int(values["steps"]) if "steps" in values else None,
+    )
+
+
+def run_sweep(
+    sweep: Sweep,
+    settings: Sequence[Setting],
+    folder: Path,
+    *,
+    workers: int,
+    bill: Bill | None = None,
+    told: Callable[[Setting, float], None] | None = None,
+) -> tuple[tuple[Outcome, ...], Limits]:
+    """Run what is not yet in the folder, a process each, and return everything.
+
+    Args:
+        sweep: what the runs share.
+        settings: the runs.
+        folder: outcomes and releases; private, since outcomes read real rows.
+        workers: processes at a time.
+        bill: where each run is charged before it reads a record; an interrupted run stays on it in full.
+        told: called with a setting and its finished share.
+    """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    limits = _limits(sweep, folder)
+    waiting = [setting for setting in settings if not _path(sweep, setting, folder).exists()]
+    for setting in settings:
+        if told is not None and setting not in waiting:
+            told(setting, 1.0)
+    in_processes(partial(_run_one, sweep, folder, bill), waiting, workers=workers, told=told)
+    return tuple(_read(_path(sweep, setting, folder)) for setting in settings), limits
+
+
+def curve_points(outcomes: Sequence[Outcome], score: str) -> dict[str, tuple[CurvePoint, ...]]:
+    """For each combination of varied settings, the score over ε."""
+    found: dict[str, dict[float, list[float]]] = {}
+    for outcome in outcomes:
+        at = found.setdefault(outcome.setting.label, {})
+        at.setdefault(outcome.setting.epsilon, []).append(float(getattr(outcome, score)))
+    return {
+        label: tuple(_point(epsilon, values) for epsilon, values in sorted(points.items()))
+        for label, points in found.items()
+    }
+
+
+def _point(epsilon: float, values: list[float]) -> CurvePoint:
+    mean, runs = float(np.mean(values)), len(values)
+    if runs == 1:
+        return CurvePoint(epsilon, mean, math.nan, math.nan, 1)
+    half = float(stats.t.ppf(0.975, runs - 1)) * float(np.std(values, ddof=1)) / math.sqrt(runs)
+    return CurvePoint(epsilon, mean, max(0.0, mean - half), min(1.0, mean + half), runs)
+
+
+def _run_one(
+    sweep: Sweep, folder: Path, bill: Bill | None, setting: Setting, tell: Callable[[float], None]
+) -> None:
+    """One run in its own process: plan, fit on record, save, score, and only then the outcome file."""
+    made = planned(sweep, setting)
+    with opened(bill) as account:
+        release = fitted(sweep, made, tell, account)
+    path = _path(sweep, setting, folder)
+    save_anew(release, path.with_suffix(".release"))
+    test = labelled_rows(sweep.test, sweep.schema)
+    drawn = ReleaseSource(release).draw(sweep.rows or len(test), setting.repeat)
+    reached = _scores(sweep.learner, drawn, test, setting.repeat)
+    assert made.spent is not None
+    write_value(path, Outcome(setting, made.spent.epsilon, *reached))
+
+
+@contextmanager
+def opened(bill: Bill | None) -> Iterator[LedgerAccount | None]:
+    """The account of a bill, for one run; None without a bill."""
+    if bill is None:
+        yield None
+        return
+    from understudy.ledger.account import LedgerAccount
+    from understudy.ledger.ledger import Ledger
+
+    with Ledger(bill.ledger) as book:
+        yield LedgerAccount(book, bill.dataset, command=bill.command)
+
+
+def fitted(sweep: Sweep, made: Plan, tell: Callable[[float], None], account: LedgerAccount | None) -> Release:
+    """Train as planned, with about fifty reports of progress."""
+    from understudy.run.fit import fit
+
+    every = max(1, made.steps // 50)
+
+    def told(progress: Progress) -> None:
+        if progress.done % every == 0:
+            tell(0.95 * progress.done / made.steps)
+
+    return fit(sweep.data, made, told=told, account=account)
+
+
+def save_anew(release: Release, path: Path) -> None:
+    """Save a release where an interrupted run may have left one."""
+    shutil.rmtree(path, ignore_errors=True)
+    release.save(path)
+
+
+def write_value(path: Path, value: object) -> None:
+    """Write a value as JSON, readable by its owner only, whole or not at all."""
+    part = path.with_suffix(".part")
+    with os.fdopen(
+        os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8"
+    ) as file:
+        file.write(codec.to_json(value))
+    part.replace(path)
+
+
+def _limits(sweep: Sweep, folder: Path) -> Limits:
+    path = folder / f"limits-{digest(sweep)}.json"
+    if not path.exists():
+        real, test = (labelled_rows(source, sweep.schema) for source in (sweep.data, sweep.test))
+        top = _scores(sweep.learner, real, test, 0)
+        guess = prior_predictor(test.labels, test.classes)(test.features)
+        floor = accuracy(test.labels, guess), macro_auroc(test.labels, guess)
+        write_value(path, Limits(*top, *floor))
+    return codec.from_json(Limits, path.read_text(encoding="utf-8"), error=EvaluationError)
+
+
+def _scores(learner: Learner, rows: Labelled, test: Labelled, seed: int) -> tuple[float, float]:
+    probabilities = train(learner, rows.features, rows.labels, rows.classes, seed)(test.features)
+    return accuracy(test.labels, probabilities), macro_auroc(test.labels, probabilities)
+
+
+def labelled_rows(source: str, schema: Schema) -> Labelled:
+    """Real rows with their classes, from a file or by a known name."""
+    from understudy.data import read
+    from understudy.records.encode import encode
+
+    return labelled(encode(read(source, schema), schema), schema)
+
+
+def _read(path: Path) -> Outcome:
+    return codec.from_json(Outcome, path.read_text(encoding="utf-8"), error=EvaluationError)
+
+
+def digest(*values: object) -> str:
+    """A short name for what values hold."""
+    return hashlib.sha256("\n".join(codec.to_json(value) for value in values).encode()).hexdigest()[:16]
+
+
+def _path(sweep: Sweep, setting: Setting, folder: Path) -> Path:
+    return folder / f"run-{digest(sweep, setting)}.json"
+
+
+def sweep_of(
+    data: str,
+    test: str,
+    schema: Schema,
+    recipe: Recipe | str,
+    delta: float,
+    rows: int | None,
+    learner: Learner,
+) -> Sweep:
+    """A sweep, with the part of the recipe that serves the data; the recipe as a value, by name or from a file."""
+    return Sweep(
+        data=data,
+        test=test,
+        schema=schema,
+        recipe=for_schema(find_recipe(recipe), schema),
+        delta=delta,
+        rows=rows,
+        learner=learner,
+    )

@@ -1,0 +1,198 @@
+"""`fit`: order of events, and what may depend on private rows."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+
+from tiny import TINY_IMAGES, tiny_frame, tiny_images, tiny_plan
+from understudy.errors import BudgetError, DataError, PlanError
+from understudy.planning import Plan
+from understudy.recipes import RECIPES
+from understudy.recipes.parts import FixedCriticSteps, PublicWarmStart
+from understudy.run.fit import Progress, fit, fit_in_stages
+
+
+class Diary:
+    """An account that writes down what it was told, and can refuse."""
+
+    def __init__(self, *, refuse: bool = False) -> None:
+        self.entries: list[str] = []
+        self._refuse = refuse
+
+    def reserve(self, plan: Plan) -> None:
+        if self._refuse:
+            raise BudgetError("spent already")
+        self.entries.append("reserve")
+
+    def resume(self, entry: str | None, step: int, every: int) -> int:
+        self.entries.append(f"resume {entry} at {step}")
+        return step
+
+    def cancel(self) -> None:
+        self.entries.append("cancel")
+
+    def announce(self) -> None:
+        self.entries.append("announce")
+
+    def charge(self) -> None:
+        self.entries.append("charge")
+
+    @property
+    def settled(self) -> bool:
+        return True
+
+    @property
+    def entry(self) -> str | None:
+        return "7"
+
+    def finish(self, release_hash: str) -> str | None:
+        self.entries.append("finish")
+        return "head"
+
+
+def test_the_account_is_told_before_anything_happens() -> None:
+    """Reservation, announcement, then a charge before each step, then the end."""
+    diary = Diary()
+    release = fit(
+        tiny_frame(),
+        tiny_plan(),
+        account=diary,
+        told=lambda progress: diary.entries.append(f"step {progress.done}"),
+    )
+    assert diary.entries == [
+        "reserve",
+        "announce",
+        *(entry for step in (1, 2, 3) for entry in ("charge", f"step {step}")),
+        "finish",
+    ]
+    assert release.card.ledger_head == "head"
+
+
+def test_unreadable_data_gives_the_reservation_back() -> None:
+    """If the rows do not fit, nothing was drawn and nothing is spent."""
+    diary = Diary()
+    with pytest.raises(DataError):
+        fit(tiny_frame().drop(columns="town"), tiny_plan(), account=diary)
+    assert diary.entries == ["reserve", "cancel"]
+
+
+def test_a_refused_plan_never_reads_the_data() -> None:
+    """If the account says no, the private rows are not even opened."""
+    with pytest.raises(BudgetError, match="spent already"):
+        fit("/nowhere/private.csv", tiny_plan(), account=Diary(refuse=True))
+
+
+def test_exactly_the_planned_number_of_steps_is_taken() -> None:
+    """Steps are computed before and never exceeded."""
+    seen: list[Progress] = []
+    fit(tiny_frame(), tiny_plan(steps=5), told=seen.append)
+    assert seen == [Progress(done, 5) for done in range(1, 6)]
+
+
+def test_losses_are_told_of_baselines_only() -> None:
+    """A baseline tells finite losses at every step; a private run tells none, since its critic's reads records."""
+    for epsilon, told in ((2.0, False), (None, True)):
+        stages: list[Progress] = []
+        fit(tiny_frame(), tiny_plan(epsilon=epsilon), insecure_seed=1, told=stages.append)
+        assert [stage.losses is not None for stage in stages] == [told] * 3
+        for stage in stages:
+            assert stage.losses is None or math.isfinite(stage.losses.critic + stage.losses.generator)
+
+
+def test_a_seeded_run_repeats_and_a_secure_one_does_not() -> None:
+    """The insecure seed fixes everything; without it two runs differ."""
+    first, second = (fit(tiny_frame(), tiny_plan(), insecure_seed=4) for _ in range(2))
+    for name, value in first.weights.items():
+        assert torch.equal(value, second.weights[name])
+    third, fourth = (fit(tiny_frame(), tiny_plan()) for _ in range(2))
+    assert any(not torch.equal(value, fourth.weights[name]) for name, value in third.weights.items())
+
+
+def test_label_weights_are_noisy_when_charged() -> None:
+    """Class frequencies come from a noisy histogram: two runs on the same rows differ."""
+    weights = {fit(tiny_frame(), tiny_plan()).card.label_weights for _ in range(3)}
+    assert len(weights) == 3
+
+
+def test_a_private_row_count_trains_too() -> None:
+    """Without a declared number of rows the run works and the card does not hold the number."""
+    release = fit(tiny_frame(), tiny_plan(rows=None))
+    assert release.card.plan.rows is None
+    assert release.card.plan.row_release is not None
+
+
+@pytest.mark.parametrize("name", sorted(RECIPES))
+def test_every_recipe_trains_on_images(name: str) -> None:
+    """All recipes share one loop: three steps of each (and two on public rows) give a release that makes images."""
+    recipe = RECIPES[name]
+    if isinstance(recipe.warm_start, PublicWarmStart):
+        recipe = replace(recipe, warm_start=replace(recipe.warm_start, steps=2))
+    public = tiny_images(seed=9)
+    release = fit(tiny_images(), tiny_plan(TINY_IMAGES, recipe=recipe), public=public)
+    assert len(release.sample(4)) == 4
+
+
+def test_a_warm_start_has_turns_of_its_own() -> None:
+    """Its generator moves after as many critic steps as it says, and by the recipe's turns if it says nothing."""
+
+    def weights(critic_steps: int | None) -> dict[str, torch.Tensor]:
+        warm = PublicWarmStart(steps=4, batch=8, critic_steps=critic_steps)
+        recipe = replace(RECIPES["dp-cgan"], turns=FixedCriticSteps(4), warm_start=warm)
+        return fit(tiny_frame(), tiny_plan(recipe=recipe), public=tiny_frame(seed=9), insecure_seed=5).weights
+
+    own, four, one = weights(None), weights(4), weights(1)
+    assert all(torch.equal(own[name], four[name]) for name in own)
+    assert not all(torch.equal(own[name], one[name]) for name in own)
+
+
+def test_stages_are_what_runs_of_their_length_would_release() -> None:
+    """Each stage has the weights and the card of a run that ends there, and the last one those of the whole run."""
+    plans = [tiny_plan(epsilon=9.0, steps=steps, noise_multiplier=1.0) for steps in (1, 3)]
+    stages = list(fit_in_stages(tiny_frame(), plans, insecure_seed=5))
+    for made, stage in zip(plans, stages, strict=True):
+        alone = fit(tiny_frame(), made, insecure_seed=5)
+        assert stage.card == alone.card
+        assert all(torch.equal(stage.weights[name], value) for name, value in alone.weights.items())
+    assert stages[0].card.plan.spent.epsilon < stages[1].card.plan.spent.epsilon
+
+
+def test_stages_that_are_not_one_run_are_refused() -> None:
+    """Plans with other noise, or in the wrong order, would put a wrong ε on a card."""
+    short, long, loud = (
+        tiny_plan(epsilon=9.0, steps=steps, noise_multiplier=noise)
+        for steps, noise in ((1, 1.0), (3, 1.0), (3, 2.0))
+    )
+    for plans in ([long, short], [short, loud], [short, short]):
+        with pytest.raises(PlanError, match="stages of a run"):
+            next(fit_in_stages(tiny_frame(), plans, insecure_seed=5))
+
+
+@pytest.mark.parametrize("name", ["dp-cgan", "dp-cgan-tf2", "ppgan"])
+def test_dense_recipes_train_on_tables(name: str) -> None:
+    """Recipes with dense networks take tables as they are."""
+    release = fit(tiny_frame(), tiny_plan(recipe=name))
+    assert len(release.sample(4)) == 4
+
+
+def test_a_convolutional_recipe_refuses_a_table_with_advice() -> None:
+    """The mismatch is explained and another recipe named."""
+    with pytest.raises(PlanError, match="such as dp-cgan"):
+        fit(tiny_frame(), tiny_plan(recipe="small-images"))
+
+
+def test_a_plan_without_schema_cannot_be_trained() -> None:
+    """A calculation is not a plan for data."""
+    with pytest.raises(PlanError, match="without a schema"):
+        fit(tiny_frame(), tiny_plan(None))
+
+
+def test_rows_that_do_not_fit_the_schema_are_refused() -> None:
+    """A category outside the schema stops the run."""
+    frame = tiny_frame()
+    frame.loc[3, "town"] = "atlantis"
+    with pytest.raises(DataError, match="atlantis"):
+        fit(frame, tiny_plan())
