@@ -14,6 +14,8 @@ import torch
 from understudy.errors import DataError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import numpy.typing as npt
     from torch import Tensor
 
@@ -45,6 +47,14 @@ class Rows:
 
     def __len__(self) -> int:
         return len(self.x)
+
+    def batches(self, size: int) -> Iterator[tuple[Tensor, Tensor | None]]:
+        """All rows in order, at most `size` at a time, and their labels as int64."""
+        for start in range(0, len(self), size):
+            chosen = slice(start, start + size)
+            labels = None if self.labels is None else torch.as_tensor(self.labels[chosen]).to(torch.int64)
+            x = self.x[chosen]
+            yield x if isinstance(x, torch.Tensor) else torch.from_numpy(np.array(x)), labels
 
     def none(self) -> Rows:
         """The same kind of rows, but none of them."""

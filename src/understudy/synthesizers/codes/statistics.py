@@ -11,7 +11,7 @@ from torch import Tensor
 
 from understudy.synthesizers.codes.without_replacement import arrivals
 from understudy.synthesizers.marginals.bins import equal_groups, on_simplex
-from understudy.synthesizers.shared.counted_training import Published, single
+from understudy.synthesizers.shared.counts import Counts, single
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,7 +33,7 @@ _ROUNDS = 30
 
 
 @dataclass(frozen=True, eq=False)
-class CodeStatistics(Published):
+class CodeStatistics(Counts):
     """Published numbers of code vectors, all noisy or computed from noisy ones; safe to keep and to publish.
 
     Args:

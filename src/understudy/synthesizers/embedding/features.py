@@ -2,7 +2,7 @@
 
 Every image becomes a vector φ(x) of cosines and sines of random projections of its pixels and of its wavelet
 moduli. The frequencies follow from a public seed. For each frequency cos² + sin² = 1 and the weights sum to one, so
-|φ(x)| = 1 whatever the image is; rounding is taken care of by an explicit division.
+|φ(x)| = 1 whatever the image is; `queries` takes care of rounding.
 
 What is published is one table with a row per class: the sum of φ(x) over the images of that class. Adding or removing
 one image changes one row by a vector of norm 1 and no other row, so the L2 sensitivity of the whole table is 1.
@@ -19,15 +19,10 @@ from torch import Tensor, nn
 from understudy.synthesizers.embedding.wavelets import Wavelets
 
 if TYPE_CHECKING:
-    from understudy.door.noise import Noise
-    from understudy.door.source import Rows
-    from understudy.recipes.parts import MeanEmbedding
+    from understudy.synthesizers.embedding.recipe import MeanEmbedding
 
-__all__ = ["Embedding", "brightness", "class_means", "class_sums", "noisy_class_sums"]
+__all__ = ["Embedding", "brightness", "class_means"]
 
-_CHUNK = 1000
-_MARGIN = 1 + 1e-9
-"""Keeps the norm of a record's features at or below one in spite of rounding."""
 _REFERENCE_PIXELS = 784
 _REFERENCE_MODULI = 1857
 
@@ -96,36 +91,6 @@ def _frequencies(
     stretch = math.sqrt(dimension / reference)
     blocks = [torch.randn(dimension, count, generator=source) / (length * stretch) for length in lengths]
     return torch.cat(blocks, dim=1)
-
-
-@torch.no_grad()
-def class_sums(embedding: Embedding, rows: Rows, classes: int) -> Tensor:
-    """PRIVATE: the sum of the features of each class, in float64; sensitivity 1 under addition or removal.
-
-    A record's features are divided by their norm in float64, and count as zero if they are not finite, so the bound
-    does not rest on the features being well behaved.
-    """
-    total = torch.zeros(classes, embedding.width, dtype=torch.float64)
-    like = embedding.pixel_frequencies
-    for start in range(0, len(rows), _CHUNK):
-        x, labels = rows.take(torch.arange(start, min(start + _CHUNK, len(rows))), like)
-        assert labels is not None
-        total.index_add_(0, labels, _of_norm_one(embedding(x).double()))
-    return total
-
-
-def _of_norm_one(features: Tensor) -> Tensor:
-    norms = features.norm(dim=1, keepdim=True)
-    return torch.where(norms.isfinite(), features / (norms * _MARGIN), 0.0)
-
-
-def noisy_class_sums(
-    embedding: Embedding, rows: Rows, classes: int, noise_multiplier: float, noise: Noise
-) -> Tensor:
-    """The class sums with Gaussian noise of standard deviation `noise_multiplier` (the sensitivity is 1)."""
-    sums = class_sums(embedding, rows, classes)
-    noise.perturb([sums], noise_multiplier, 1.0)
-    return sums
 
 
 def class_means(noisy_sums: Tensor, counts: Tensor) -> Tensor:

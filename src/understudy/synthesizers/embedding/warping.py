@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional
 
 if TYPE_CHECKING:
-    from understudy.recipes.parts import Warp
+    from understudy.synthesizers.embedding.recipe import Warp
 
 __all__ = ["warped"]
 

@@ -9,18 +9,19 @@ from torch import nn
 
 from understudy.dpsgd.conditioning import Conditioning, OneHotChannels, OneHotFeatures, Unconditional
 from understudy.dpsgd.critics import Critic
-from understudy.recipes.parts import ConvCritic, DenseCritic
 from understudy.records.encode import encoded_shape
-from understudy.synthesizers.gan.generators import activation_module, image_shape
+from understudy.synthesizers.gan.generators import activation_module
+from understudy.synthesizers.gan.parts import ConvCritic, DenseCritic
+from understudy.synthesizers.shared.latents import image_shape
 
 if TYPE_CHECKING:
-    from understudy.recipes import Recipe
+    from understudy.synthesizers.gan.recipe import GanRecipe
     from understudy.schema import Schema
 
 __all__ = ["build_critic"]
 
 
-def build_critic(recipe: Recipe, schema: Schema) -> Critic:
+def build_critic(recipe: GanRecipe, schema: Schema) -> Critic:
     """The critic of a recipe for records of a schema, with fresh weights.
 
     Raises:

@@ -15,23 +15,16 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from understudy.errors import PlanError
-from understudy.recipes.parts import (
-    Activation,
-    DeconvGenerator,
-    DenseGenerator,
-    Latent,
-    LatentClasses,
-    LatentLaw,
-    UpsamplingGenerator,
-)
 from understudy.records.encode import Activation as Head
 from understudy.records.encode import Span, encoded_shape, spans
+from understudy.synthesizers.gan.parts import Activation, DeconvGenerator, DenseGenerator
+from understudy.synthesizers.shared.latents import image_shape
 
 if TYPE_CHECKING:
-    from understudy.recipes import Recipe
     from understudy.schema import Schema
+    from understudy.synthesizers.gan.recipe import GanRecipe
 
-__all__ = ["Generator", "activation_module", "build_generator", "draw_latent"]
+__all__ = ["Generator", "activation_module", "build_generator"]
 
 
 def activation_module(activation: Activation) -> nn.Module:
@@ -47,15 +40,6 @@ def activation_module(activation: Activation) -> nn.Module:
             return nn.Softplus()
         case Activation.GELU:
             return nn.GELU()
-
-
-def draw_latent(latent: Latent, rows: int, source: torch.Generator) -> Tensor:
-    """Input noise for `rows` records."""
-    match latent.law:
-        case LatentLaw.NORMAL:
-            return torch.randn(rows, latent.dim, generator=source)
-        case LatentLaw.UNIFORM:
-            return torch.rand(rows, latent.dim, generator=source) * 2 - 1
 
 
 @dataclass(frozen=True)
@@ -114,52 +98,7 @@ class Generator(nn.Module):
         return made.reshape(len(latent), *self.shape)
 
 
-class _ClassNorm(nn.Module):
-    """Batch normalisation with a gain and an offset for each class."""
-
-    def __init__(self, width: int, classes: int) -> None:
-        super().__init__()
-        self.norm = nn.BatchNorm1d(width, affine=False)
-        self.gain = nn.Parameter(torch.ones(classes, width))
-        self.offset = nn.Parameter(torch.zeros(classes, width))
-
-    def forward(self, x: Tensor, labels: Tensor) -> Tensor:
-        normal: Tensor = self.norm(x)
-        return normal * self.gain[labels] + self.offset[labels]
-
-
-class Upsampler(Generator):
-    """Noise and label through dense layers with a normalisation per class, to half size, to an image."""
-
-    def __init__(
-        self, part: UpsamplingGenerator, latent: int, classes: int, shape: tuple[int, int, int]
-    ) -> None:
-        super().__init__(nn.Identity(), classes, shape)
-        widths = (latent + classes, *part.hidden)
-        self._half = (part.channels, math.ceil(shape[1] / 2), math.ceil(shape[2] / 2))
-        pairs = itertools.pairwise(widths)
-        self.layers = nn.ModuleList(nn.Linear(before, after, bias=False) for before, after in pairs)
-        self.norms = nn.ModuleList(_ClassNorm(width, classes) for width in part.hidden)
-        self.spread = nn.Linear(widths[-1], math.prod(self._half), bias=False)
-        self.paint = nn.Sequential(
-            nn.BatchNorm2d(part.channels),
-            nn.LeakyReLU(0.1),
-            nn.ConvTranspose2d(part.channels, part.channels, 4, stride=2, padding=1),
-            nn.LeakyReLU(0.1),
-            nn.Conv2d(part.channels, shape[0], 3, padding=1),
-        )
-
-    def forward(self, latent: Tensor, labels: Tensor | None) -> Tensor:
-        """One encoded image per row of `latent`."""
-        assert labels is not None
-        hidden = torch.cat([latent, functional.one_hot(labels, self.classes).to(latent.dtype)], dim=1)
-        for layer, norm in zip(self.layers, self.norms, strict=True):
-            hidden = functional.leaky_relu(norm(layer(hidden), labels), 0.1)
-        painted = self.paint(self.spread(hidden).reshape(-1, *self._half))
-        return torch.tanh(painted[:, :, : self.shape[1], : self.shape[2]] / 2)
-
-
-def build_generator(recipe: Recipe, schema: Schema) -> Generator:
+def build_generator(recipe: GanRecipe, schema: Schema) -> Generator:
     """The generator of a recipe for records of a schema, with fresh weights.
 
     Raises:
@@ -173,25 +112,7 @@ def build_generator(recipe: Recipe, schema: Schema) -> Generator:
             body = _dense(part, inputs, math.prod(shape), OutputHead(spans(schema)))
         case DeconvGenerator() as part:
             body = _deconv(part, inputs, image_shape(shape, recipe.name))
-        case UpsamplingGenerator() as part:
-            if not classes:
-                raise PlanError(
-                    f"recipe {recipe.name!r} needs labelled images: declare classes in the schema."
-                )
-            return Upsampler(part, recipe.latent.dim, classes, image_shape(shape, recipe.name))
-        case LatentClasses():
-            raise PlanError(f"recipe {recipe.name!r} makes tables and codes from counts only.")
     return Generator(body, classes, shape)
-
-
-def image_shape(shape: tuple[int, ...], recipe: str) -> tuple[int, int, int]:
-    """(channels, height, width), or an explanation why this recipe does not fit the data."""
-    if len(shape) != 3:
-        raise PlanError(
-            f"recipe {recipe!r} has convolutional networks and needs images, but the schema describes vectors of "
-            f"{math.prod(shape)} values. Use a recipe with dense networks, such as dp-cgan."
-        )
-    return shape[0], shape[1], shape[2]
 
 
 def _dense(part: DenseGenerator, inputs: int, outputs: int, head: OutputHead) -> nn.Sequential:

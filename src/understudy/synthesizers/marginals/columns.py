@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from understudy.recipes.parts import NoisyMarginals
+    from understudy.synthesizers.marginals.recipe import MarginalsRecipe
     from understudy.synthesizers.marginals.cells import Axis
 
     Floats = NDArray[np.float64]
@@ -75,7 +75,7 @@ def affordable(rows: float, noise: float, support: float, most: int, dimensions:
 
 
 def binned(
-    axis: Axis, part: NoisyMarginals, levels: Sequence[Floats], bins: int, noise: float, count: float
+    axis: Axis, part: MarginalsRecipe, levels: Sequence[Floats], bins: int, noise: float, count: float
 ) -> BinnedColumn:
     """A column with at most `bins` bins, from the noisy counts on the levels of its axis.
 
@@ -108,7 +108,7 @@ class Compared:
 
 
 def chosen_pairs(
-    part: NoisyMarginals,
+    part: MarginalsRecipe,
     columns: Sequence[BinnedColumn],
     by_label: Sequence[Floats],
     classes: int,

@@ -1,59 +1,61 @@
-"""The generator of tables: latent classes, each with its own chances for every outcome of every column.
+"""The generator of tables: a mixture of products, each component with its own chances of every outcome of every column.
 
-Each class of the label has the same number of latent classes, all equally likely. A latent class holds one softmax per
-column: within it columns are independent, and what columns have in common is which latent class they come from. So the
+Each class of the label has the same number of components, all equally likely. A component holds one softmax per
+column: within it columns are independent, and what columns have in common is which component they come from. So the
 marginals of what it makes are sums of products of chances, which can be compared with published counts exactly,
-without drawing a record. To draw one, a latent class is drawn, then an outcome of each column, and within the bin of a
+without drawing a record. To draw one, a component is drawn, then an outcome of each column, and within the bin of a
 number a value from the published distribution.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from understudy.errors import PlanError
-from understudy.recipes.parts import LatentClasses, NoisyMarginals
 from understudy.schema import TableSchema
 from understudy.synthesizers.marginals.bins import KNOTS
 from understudy.synthesizers.marginals.cells import Scale, axes_of
+from understudy.synthesizers.protocol import Drawn
 
 if TYPE_CHECKING:
-    from understudy.recipes import Recipe
     from understudy.schema import Schema
+    from understudy.synthesizers.marginals.recipe import MarginalsRecipe
+    from understudy.synthesizers.protocol import Request
     from understudy.synthesizers.marginals.cells import Axis
 
-__all__ = ["TableGenerator", "build_table_generator"]
+__all__ = ["TableModel", "build_table_model"]
 
 _NEVER = -1e9
 
 
-class TableGenerator(nn.Module):
+class TableModel(nn.Module):
     """Chances of outcomes, and records drawn from them.
 
     Args:
-        latent: how many latent classes each class has.
+        components: how many each class has.
         axes: the columns beside the label.
         classes: how many classes; 0 without a label.
         bins: the most bins that a number has.
     """
 
+    certainty: ClassVar[None] = None
     possible: Tensor
     knots: Tensor
 
-    def __init__(self, latent: int, axes: tuple[Axis, ...], classes: int, bins: int) -> None:
+    def __init__(self, components: int, axes: tuple[Axis, ...], classes: int, bins: int) -> None:
         super().__init__()
         self.axes = axes
         self.widths = [axis.slots(bins) for axis in axes]
         total, numbers = sum(self.widths), sum(axis.scale is Scale.NUMBER for axis in axes)
-        self.scores = nn.Parameter(torch.randn(max(1, classes), latent, total))
+        self.scores = nn.Parameter(torch.randn(max(1, classes), components, total))
         self.register_buffer("possible", torch.ones(total))
         self.register_buffer("knots", torch.zeros(numbers, bins, KNOTS))
 
     def forward(self) -> Tensor:
-        """The chances of all outcomes side by side, of shape (classes, latent classes, outcomes)."""
+        """The chances of all outcomes side by side, of shape (classes, components, outcomes)."""
         return torch.cat(self._chances(self.scores), dim=2)
 
     def _chances(self, scores: Tensor) -> list[Tensor]:
@@ -61,8 +63,9 @@ class TableGenerator(nn.Module):
         pieces = torch.split(scores.masked_fill(self.possible == 0, _NEVER), self.widths, dim=-1)
         return [piece.softmax(dim=-1) for piece in pieces]
 
-    def draw(self, labels: Tensor | None, rows: int, source: torch.Generator) -> Tensor:
-        """Encoded records of the given classes."""
+    def draw(self, request: Request, source: torch.Generator) -> Drawn:
+        """Records of the given classes."""
+        labels, rows = request.labels, request.rows
         which = torch.randint(0, self.scores.shape[1], (rows,), generator=source)
         scores = self.scores[torch.zeros_like(which) if labels is None else labels, which]
         made = torch.zeros(rows, self.axes[-1].start + self.axes[-1].width)
@@ -81,7 +84,7 @@ class TableGenerator(nn.Module):
                 made[:, axis.start + 1] = gone.to(made.dtype)
                 values = torch.where(gone, 0.0, values)
             made[:, axis.start] = values
-        return made
+        return Drawn(made, labels)
 
 
 def _within(knots: Tensor, outcome: Tensor, source: torch.Generator) -> Tensor:
@@ -93,17 +96,13 @@ def _within(knots: Tensor, outcome: Tensor, source: torch.Generator) -> Tensor:
     return low + (where - first) * (high - low)
 
 
-def build_table_generator(recipe: Recipe, schema: Schema) -> TableGenerator:
-    """The generator of a recipe with marginals, with fresh weights.
+def build_table_model(recipe: MarginalsRecipe, schema: Schema) -> TableModel:
+    """The mixture of a recipe for a table, with fresh weights.
 
     Raises:
-        PlanError: the schema does not describe a table, or the recipe's generator has no latent classes.
+        PlanError: the schema does not describe a table.
     """
-    assert isinstance(recipe.statistic, NoisyMarginals)
-    if not isinstance(schema, TableSchema) or not isinstance(recipe.generator, LatentClasses):
-        raise PlanError(
-            f"recipe {recipe.name!r} needs a table and a generator of latent classes, got a schema of kind "
-            f"{schema.kind!r} and a generator of kind {recipe.generator.kind!r}."
-        )
+    if not isinstance(schema, TableSchema):
+        raise PlanError(f"recipe {recipe.name!r} makes tables, not {schema.kind}.")
     classes = len(schema.label_classes or ())
-    return TableGenerator(recipe.generator.count, axes_of(schema), classes, recipe.statistic.slots)
+    return TableModel(recipe.components, axes_of(schema), classes, recipe.slots)

@@ -1,8 +1,8 @@
-"""Noisy counts: the private statistic of tables, published in three vectors.
+"""PRIVATE: counts of tables, asked in three vectors.
 
 A *marginal* is a table of counts in which every record lies in at most one cell. A vector of k marginals changes by at
-most 1 in each of them when a record is added or removed, so its L2 sensitivity is √k. `noisy_counts` counts the
-marginals it is given and scales the noise by √k itself: nobody types a sensitivity.
+most 1 in each of them when a record is added or removed, so its L2 sensitivity is √k. `CellCounts` counts the marginals
+it is given and says √k itself: nobody types a sensitivity.
 
 1. Columns: the cells of each column; a number has one marginal for every level of its tree.
 2. Label pairs: each column's bins by class.
@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import TYPE_CHECKING
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import torch
@@ -23,38 +24,52 @@ import torch
 from understudy.synthesizers.marginals.cells import BRANCHES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from understudy.door.noise import Noise
+    from understudy.door.query import Batch
     from understudy.synthesizers.marginals.cells import Axis
+    from understudy.synthesizers.marginals.columns import BinnedColumn, Compared
 
     Cells = NDArray[np.int64]
-    Marginal = tuple[Cells, int]
-    """PRIVATE: the cell of every row, -1 for none, and the number of cells."""
 
-__all__ = ["column_marginals", "label_marginals", "level_sizes", "noisy_counts", "pair_marginals"]
+__all__ = ["CellCounts", "ColumnCounts", "LabelPairCounts", "PairCounts", "level_sizes"]
 
 
-def noisy_counts(marginals: Iterable[Marginal], noise_multiplier: float, noise: Noise) -> list[Tensor]:
-    """The counts of k marginals with Gaussian noise of standard deviation σ·√k, in float64.
+class CellCounts(ABC):
+    """Counts of k marginals.
 
     Args:
-        marginals: PRIVATE; made one at a time, so that all of them need not fit in memory.
-        noise_multiplier: σ as charged; zero only in a baseline.
-        noise: where the noise comes from.
+        sizes: the number of cells of each marginal.
     """
-    counts = [_counted(cells, size) for cells, size in marginals]
-    noise.perturb(counts, noise_multiplier * math.sqrt(len(counts)), 1.0)
-    return counts
 
+    rows_at_once: ClassVar[int] = 2**16
 
-def _counted(cells: Cells, size: int) -> Tensor:
-    """PRIVATE: how many rows lie in each cell; a row outside of all cells counts nowhere."""
-    inside = cells[(cells >= 0) & (cells < size)]
-    return torch.from_numpy(np.bincount(inside, minlength=size).astype(np.float64))
+    def __init__(self, sizes: Sequence[int]) -> None:
+        self._sizes = list(sizes)
+
+    @property
+    def sensitivity(self) -> float:
+        """√k: a record lies in at most one cell of each marginal."""
+        return math.sqrt(len(self._sizes))
+
+    def zero(self) -> list[Tensor]:
+        """No records."""
+        return [torch.zeros(size, dtype=torch.float64) for size in self._sizes]
+
+    def add(self, sums: list[Tensor], batch: Batch) -> None:
+        """PRIVATE: count a batch; a record outside of all cells of a marginal counts nowhere in it."""
+        x = batch.x.numpy()
+        labels = None if batch.labels is None else batch.labels.numpy()
+        for total, size, cells in zip(sums, self._sizes, self._cells(x, labels), strict=True):
+            inside = cells[(cells >= 0) & (cells < size)]
+            total += torch.from_numpy(np.bincount(inside, minlength=size))
+
+    @abstractmethod
+    def _cells(self, x: NDArray[np.float32], labels: Cells | None) -> Iterator[Cells]:
+        """PRIVATE: for each marginal the cell of every record, -1 for none; made one at a time."""
 
 
 def level_sizes(axis: Axis) -> list[int]:
@@ -63,24 +78,51 @@ def level_sizes(axis: Axis) -> list[int]:
     return [sizes[0] + axis.missing, *sizes[1:]]
 
 
-def column_marginals(axes: Sequence[Axis], x: NDArray[np.float32]) -> Iterator[Marginal]:
+class ColumnCounts(CellCounts):
     """Every level of every column."""
-    for axis in axes:
-        cells = axis.cells(x)
-        for level, size in enumerate(level_sizes(axis)):
-            coarse = cells // BRANCHES ** (axis.depth - 1 - level)
-            gone = size - 1 if level == 0 else -1
-            yield np.where(cells == axis.size, gone, coarse) if axis.missing else coarse, size
+
+    def __init__(self, axes: Sequence[Axis]) -> None:
+        super().__init__([size for axis in axes for size in level_sizes(axis)])
+        self._axes = axes
+
+    def _cells(self, x: NDArray[np.float32], labels: Cells | None) -> Iterator[Cells]:
+        del labels
+        for axis in self._axes:
+            cells = axis.cells(x)
+            for level, size in enumerate(level_sizes(axis)):
+                coarse = cells // BRANCHES ** (axis.depth - 1 - level)
+                gone = size - 1 if level == 0 else -1
+                yield np.where(cells == axis.size, gone, coarse) if axis.missing else coarse
 
 
-def label_marginals(bins: Sequence[Marginal], labels: Cells, classes: int) -> Iterator[Marginal]:
-    """Each column by class: cell = class · size + bin."""
-    for cells, size in bins:
-        yield labels * size + cells, classes * size
+class LabelPairCounts(CellCounts):
+    """Each column by class: cell = class · bins + bin."""
+
+    def __init__(self, columns: Sequence[BinnedColumn], classes: int) -> None:
+        super().__init__([classes * column.bins for column in columns])
+        self._columns = columns
+
+    def _cells(self, x: NDArray[np.float32], labels: Cells | None) -> Iterator[Cells]:
+        assert labels is not None
+        for column in self._columns:
+            yield labels * column.bins + column.outcome(x)
 
 
-def pair_marginals(groups: Sequence[Marginal], labels: Cells | None, classes: int) -> Iterator[Marginal]:
-    """Every two columns, by class if labels are given: cell = (class · first size + first) · second size + second."""
-    for (one, first), (other, second) in itertools.combinations(groups, 2):
-        upper = one if labels is None else labels * first + one
-        yield upper * second + other, first * second * (1 if labels is None else classes)
+class PairCounts(CellCounts):
+    """Every two columns, by class where pairs are: cell = (class · first size + first) · second size + second."""
+
+    def __init__(self, columns: Sequence[BinnedColumn], chosen: Compared, classes: int) -> None:
+        sizes = [int(group.max()) + 1 for group in chosen.groups]
+        each = classes if chosen.by_class else 1
+        super().__init__([each * one * other for one, other in itertools.combinations(sizes, 2)])
+        self._columns, self._chosen, self._group_sizes = columns, chosen, sizes
+
+    def _cells(self, x: NDArray[np.float32], labels: Cells | None) -> Iterator[Cells]:
+        chosen = self._chosen
+        groups = [
+            (group[self._columns[i].outcome(x)], size)
+            for i, group, size in zip(chosen.columns, chosen.groups, self._group_sizes, strict=True)
+        ]
+        for (one, first), (other, second) in itertools.combinations(groups, 2):
+            upper = one if labels is None or not chosen.by_class else labels * first + one
+            yield upper * second + other

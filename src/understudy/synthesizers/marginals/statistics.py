@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from understudy.synthesizers.marginals.bins import KNOTS, on_simplex
-from understudy.synthesizers.shared.counted_training import Published, single
+from understudy.synthesizers.shared.counts import Counts, single
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +29,7 @@ _LENT = 0.02
 
 
 @dataclass(frozen=True, eq=False)
-class Marginals(Published):
+class Marginals(Counts):
     """Published numbers of a table, all of them noisy or computed from noisy ones; safe to keep and to publish.
 
     Outcomes of all columns are numbered from left to right, with a fixed number of slots for each column.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from understudy.recipes.parts import Adam, Optimiser, RmsProp, Sgd
+from understudy.synthesizers.shared.parts import Adam, Optimiser, RmsProp, Sgd
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

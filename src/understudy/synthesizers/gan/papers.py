@@ -20,21 +20,16 @@ from understudy.dpsgd.clipping import (
 )
 from understudy.dpsgd.objectives import Minimax, Wasserstein, WassersteinPenalty
 from understudy.errors import RecipeError
-from understudy.recipes.parts import (
+from understudy.synthesizers.gan.parts import (
     Activation,
-    Adam,
     ConvCritic,
     DeconvGenerator,
     DenseCritic,
     DenseGenerator,
-    FixedCriticSteps,
-    Latent,
-    LatentLaw,
     PublicWarmStart,
-    RmsProp,
-    Sgd,
 )
-from understudy.recipes.recipe import Recipe
+from understudy.synthesizers.gan.recipe import GanRecipe
+from understudy.synthesizers.shared.parts import Adam, Latent, LatentLaw, RmsProp, Sgd
 
 __all__ = [
     "CGAN",
@@ -61,7 +56,7 @@ _HEARD = DenseCritic(label_weight=1.0)
 """The papers' critic, with labels as long as records. Beside 784 pixels a label of length 1 gets a 28th of a clipped
 gradient, and the critic never learns what it means. Chosen on handwritten digits of USPS, which are public."""
 
-DP_CGAN = Recipe(
+DP_CGAN = GanRecipe(
     name="dp-cgan",
     summary="conditional GAN, real and fake gradients clipped apart",
     source="Torkzadehmahani, Kairouz, Paten: DP-CGAN, CVPR workshops 2019",
@@ -102,7 +97,7 @@ DP_CGAN_BASIC = replace(
 
 def dp_cgan_tf2(
     microbatches: int = 600, *, leaky: bool = False, split: bool = False, batch: int = 600
-) -> Recipe:
+) -> GanRecipe:
     """The system of the dp-cgan-tf2 report for one row of its Table 1.
 
     Args:
@@ -159,7 +154,7 @@ _PENALTY_GENERATOR = Adam(rate=2e-3, final_rate=3e-4, decay_steps=2_500, beta1=0
 """Rates of the Wasserstein GANs with gradient penalty, chosen on enlarged digits of USPS. Those of the papers, 2e-4 and
 4e-4, are for many more steps than an hour of two cores allows."""
 
-DP_GAN_BASIC = Recipe(
+DP_GAN_BASIC = GanRecipe(
     name="dp-gan-basic",
     summary="Wasserstein GAN with gradient penalty, one bound for all parameters",
     source="Zhang, Ji, Wang: Differentially private releasing via deep generative model, 2018",
@@ -173,7 +168,7 @@ DP_GAN_BASIC = Recipe(
     clipping=JointClip(bound=4.0),
     batch=64,
     noise_multiplier=1.086,
-    turns=FixedCriticSteps(4),
+    critic_steps=4,
     averaging=0.995,
 )
 
@@ -190,7 +185,7 @@ def dp_gan(
     warm_start: bool = True,
     groups: int = 5,
     warm_steps: int = 3_000,
-) -> Recipe:
+) -> GanRecipe:
     """The dp-gan system with its four strategies as switches; all off is the basic one, all on the advanced.
 
     Every combination is noised by its joint sensitivity, so that ε depends on none of them.
@@ -217,7 +212,7 @@ def dp_gan(
     )
 
 
-def _warm(recipe: Recipe, steps: int) -> Recipe:
+def _warm(recipe: GanRecipe, steps: int) -> GanRecipe:
     """The same with a warm start, during which the rates fall to a tenth."""
     critic, generator = (
         replace(part, final_rate=part.rate / 10, decay_steps=steps)
@@ -246,7 +241,7 @@ def _dp_gan_clipping(biases: bool, clustered: bool, adapted: bool, groups: int) 
 
 DP_GAN = dp_gan()
 
-PPGAN = Recipe(
+PPGAN = GanRecipe(
     name="ppgan",
     summary="Wasserstein GAN with clamped weights, five critic steps",
     source="Liu, Peng, Yu, Wu: PPGAN, ICPADS 2019",
@@ -260,7 +255,7 @@ PPGAN = Recipe(
     clipping=JointClip(bound=0.01),
     batch=64,
     noise_multiplier=1.145,
-    turns=FixedCriticSteps(5),
+    critic_steps=5,
     clamp=0.01,
     averaging=0.98,
 )
@@ -296,14 +291,14 @@ SMALL_IMAGES = replace(
     clipping=JointClip(bound=1.0),
     batch=128,
     noise_multiplier=0.8,
-    turns=FixedCriticSteps(4),
+    critic_steps=4,
 )
 """The paper has capacity 32, a rate of 4e-4 for both networks, one critic step per generator step, 18,760 steps and no
 average. Half the capacity costs a quarter of the time and has less noise beside the same signal. Rates, their decline
 over 5,000 steps, and four critic steps were chosen on enlarged digits of USPS."""
 
 
-def small_images(*, capacity: int = 16, bound: float = 1.0, noise_multiplier: float = 0.8) -> Recipe:
+def small_images(*, capacity: int = 16, bound: float = 1.0, noise_multiplier: float = 0.8) -> GanRecipe:
     """The small-images system for one curve of its figures: capacity, clipping bound C and noise multiplier σ."""
     chosen = replace(
         SMALL_IMAGES,

@@ -1,0 +1,202 @@
+"""The one object that holds private records and answers with noisy sums.
+
+Whoever asks is handed no record. The door refuses what the plan did not charge and counts what it did; it writes to the
+account first; it walks the records in batches, so that nothing needs all of them in memory; and it draws the noise, here
+and nowhere else. What it publishes lies on a public grid far below the noise, so that the last digits of a float tell
+nothing about the sum.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from typing import TYPE_CHECKING
+
+import torch
+
+from understudy.door.poisson import poisson_indices
+from understudy.door.query import Batch, Published
+from understudy.door.source import Rows
+from understudy.errors import BudgetError, PlanError
+from understudy.privacy.mechanisms import GaussianRelease, SubsampledGaussian
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Self
+
+    from torch import Tensor
+
+    from understudy.door.noise import Noise
+    from understudy.door.query import Chance, Query
+    from understudy.ledger.account import Account
+    from understudy.privacy.mechanisms import Charge
+
+__all__ = ["Door"]
+
+_GRID_BITS = 16
+"""What is published is rounded to a power of two this many bits below the noise's standard deviation."""
+
+_DERIVED_AT_ONCE = 2000
+
+
+class Door:
+    """Private records behind the charges of a plan.
+
+    Args:
+        records: PRIVATE.
+        charges: what the plan pays for.
+        noise: where noise and sampling come from.
+        private: False for a baseline, which draws anything without noise.
+        rows: the number of records where that is declared public, else None.
+        account: told before anything is drawn.
+        used: how often each purpose was drawn before (after a resume).
+    """
+
+    def __init__(
+        self,
+        records: Rows,
+        charges: Sequence[Charge],
+        noise: Noise,
+        *,
+        private: bool = True,
+        rows: int | None = None,
+        account: Account | None = None,
+        used: Mapping[str, int] | None = None,
+    ) -> None:
+        self._records = records
+        self._charges = {one.purpose: one.mechanism for one in charges}
+        self._noise = noise
+        self._account = account
+        self.private = private
+        self.rows = rows
+        self.used: dict[str, int] = dict(used or {})
+
+    @property
+    def chance(self) -> Chance:
+        """Coins that decide nothing private, such as which public records are looked at."""
+        return self._noise
+
+    def to_public(self, records: Rows, charges: Sequence[Charge]) -> Door:
+        """A door to declared public records, which answers without noise and charges nothing."""
+        return Door(records, charges, self._noise, private=False, rows=len(records))
+
+    def publish(self, purpose: str, query: Query) -> Published:
+        """The sum over all records, with the noise that was charged for this purpose.
+
+        Raises:
+            PlanError: the plan does not charge it.
+            BudgetError: everything that was charged for this purpose is drawn already.
+        """
+        scale = self._scale(purpose, query)
+        if self.private and self._account is not None:
+            self._account.announce(purpose)
+        self._count(purpose)
+        sums = query.zero()
+        for x, labels in self._records.batches(query.rows_at_once):
+            query.add(sums, Batch(x, labels, self._noise))
+        return self._drawn(purpose, sums, scale)
+
+    def step(self, purpose: str, query: Query, like: Tensor) -> Published:
+        """The sum over one Poisson batch, with the noise that was charged for this purpose.
+
+        Args:
+            purpose: a charge of private steps.
+            query: what to sum.
+            like: the batch comes in the dtype and on the device of this tensor.
+
+        Raises:
+            PlanError: the plan does not charge it.
+            BudgetError: all steps of the plan were taken.
+        """
+        mechanism = self.sampled(purpose)
+        scale = self._scale(purpose, query)
+        if self.private and self._account is not None:
+            self._account.charge()
+        self._count(purpose)
+        rate, cap = mechanism.sampling_rate, mechanism.batch_cap
+        x, labels = self._records.take(poisson_indices(len(self._records), rate, self._noise, cap), like)
+        sums = query.zero()
+        query.add(sums, Batch(x, labels, self._noise))
+        return self._drawn(purpose, sums, scale)
+
+    def derived(self, transform: Callable[[Batch], Tensor]) -> Self:
+        """A door to features of the same records, computed once and kept private.
+
+        Args:
+            transform: PRIVATE: gives one row of features for each record of a batch, from that record alone.
+        """
+        features, done = torch.zeros(0), 0
+        for x, labels in self._records.batches(_DERIVED_AT_ONCE):
+            made = transform(Batch(x, labels, self._noise))
+            if not done:
+                features = torch.empty(len(self._records), *made.shape[1:])
+            features[done : done + len(made)] = made
+            done += len(made)
+        other = copy.copy(self)  # shares `used` and the account: one budget
+        other._records = Rows(features, self._records.labels)
+        return other
+
+    def sampled(self, purpose: str) -> SubsampledGaussian:
+        """The mechanism of private steps with this purpose: public numbers.
+
+        Raises:
+            PlanError: the plan has no such steps.
+        """
+        mechanism = self._charges.get(purpose)
+        if not isinstance(mechanism, SubsampledGaussian):
+            raise PlanError(f"the plan has no private steps for the {purpose}. Make a new plan.")
+        return mechanism
+
+    def sigma(self, purpose: str) -> float:
+        """The noise multiplier that was charged for a purpose; 0 in a baseline.
+
+        Raises:
+            PlanError: the plan does not charge it, so it must not be drawn.
+        """
+        mechanism = self._charges.get(purpose)
+        if not self.private:
+            return 0.0
+        if not isinstance(mechanism, (GaussianRelease, SubsampledGaussian)):
+            raise PlanError(
+                f"the plan does not charge the {purpose}, so it must not be drawn. Make a new plan."
+            )
+        return mechanism.noise_multiplier
+
+    def left(self, purpose: str) -> int:
+        """How often a purpose may still be drawn."""
+        match self._charges.get(purpose):
+            case GaussianRelease(count=count):
+                return count - self.used.get(purpose, 0)
+            case SubsampledGaussian(steps=steps):
+                return steps - self.used.get(purpose, 0)
+        return 0
+
+    def _count(self, purpose: str) -> None:
+        self.used[purpose] = self.used.get(purpose, 0) + 1
+
+    def _scale(self, purpose: str, query: Query) -> float:
+        """The standard deviation of the noise; refuses what was not charged, or was drawn already."""
+        sigma = self.sigma(purpose)
+        if not self.private:
+            return 0.0
+        if self.left(purpose) < 1:
+            raise BudgetError(
+                f"everything that the plan charges for the {purpose} was drawn ({self.used[purpose]:,} times); "
+                "one more would not be covered by the budget. Plan more before training."
+            )
+        if not (sigma > 0 and 0 < query.sensitivity < math.inf):
+            raise PlanError(
+                f"the {purpose} has noise multiplier {sigma:g} and sensitivity {query.sensitivity:g}: a private "
+                "release needs both positive and finite."
+            )
+        return sigma * query.sensitivity
+
+    def _drawn(self, purpose: str, sums: list[Tensor], scale: float) -> Published:
+        """The sums with noise of this scale: the one place where noise is added, and where an audit listens."""
+        del purpose
+        if scale > 0:
+            self._noise.perturb(sums, scale, 1.0)
+            grid = 2.0 ** (math.floor(math.log2(scale)) - _GRID_BITS)
+            for one in sums:
+                one.div_(grid).round_().mul_(grid)
+        return Published(tuple(sums), scale)

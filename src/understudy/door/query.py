@@ -1,0 +1,91 @@
+"""What may be asked at the door, and what comes back.
+
+A query is a sum over records of something with a bounded norm, and carries its own proof of the bound: `add` enforces
+it for every record, and `sensitivity` says it. Everything private that ever leaves the package is such a sum with noise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from torch import Tensor
+
+__all__ = ["Batch", "Chance", "Published", "Query"]
+
+
+class Chance(Protocol):
+    """Coins for single records, such as which fake a record is paired with; never noise."""
+
+    def uniform(self, shape: Sequence[int]) -> Tensor:
+        """Independent numbers, uniform on (0, 1), in float64."""
+        ...
+
+    def integers(self, high: int, count: int) -> Tensor:
+        """Independent integers, uniform on 0 … high − 1."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """PRIVATE: some records of this process.
+
+    Args:
+        x: encoded records (or features of them, behind a derived door); the first axis counts them.
+        labels: one class index per record, in int64, or None.
+        chance: coins that are tossed for each record independently of the others.
+    """
+
+    x: Tensor
+    labels: Tensor | None
+    chance: Chance
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def __repr__(self) -> str:
+        return "Batch(<private>)"
+
+
+class Query(Protocol):
+    """A bounded sum over records."""
+
+    @property
+    def rows_at_once(self) -> int:
+        """How many records `add` takes at a time at most: a bound on memory that depends on no data."""
+        ...
+
+    def zero(self) -> list[Tensor]:
+        """The sum over no records: tensors in float64, which `add` changes in place."""
+        ...
+
+    def add(self, sums: list[Tensor], batch: Batch) -> None:
+        """PRIVATE: add what the records of a batch contribute, each within its bound whatever it holds."""
+        ...
+
+    @property
+    def sensitivity(self) -> float:
+        """How far all sums together move in the L2 norm, at most, when one record comes or goes."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Published:
+    """Noisy sums: free to use, to keep and to publish.
+
+    Args:
+        values: float64 tensors of the shapes of `Query.zero`, on a public grid far below their noise.
+        deviation: the standard deviation of the noise in every entry; 0 only in a baseline that is NOT PRIVATE.
+    """
+
+    values: tuple[Tensor, ...]
+    deviation: float
+
+    @property
+    def value(self) -> Tensor:
+        """The one tensor of a query that has only one."""
+        (only,) = self.values
+        return only

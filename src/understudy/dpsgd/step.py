@@ -1,0 +1,272 @@
+"""Gradients of a critic, asked at a door: clipped for each record, summed and noised there.
+
+What leaves `NoisyGradients.step` is a noisy gradient; anything done with it afterwards (Adam, averaging, clamping) is
+post-processing. Fakes, their labels and their number are public: their gradient is computed apart and added after the
+noise, so that it shares neither memory nor a matrix product with private records.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar, TypeVar
+
+import torch
+
+from understudy.dpsgd import memory
+from understudy.dpsgd.batch import CriticBatch
+from understudy.dpsgd.clipping import (
+    GlobalClip,
+    MicrobatchClip,
+    PublicAdaptiveClip,
+    QuantileAdaptiveClip,
+)
+from understudy.dpsgd.gradients import clipped_sum, fakes_part, mean_norms
+from understudy.dpsgd.losses import penalty_weight
+from understudy.errors import PlanError
+from understudy.privacy.budget import Adjacency
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torch import Tensor, nn
+
+    from understudy.door.door import Door
+    from understudy.door.query import Batch, Chance
+    from understudy.door.source import Rows
+    from understudy.dpsgd.clipping import Clipping, ConcreteClip
+    from understudy.dpsgd.objectives import Objective
+
+__all__ = ["ClippedGradients", "NoisyGradients", "critic_batch"]
+
+_log = logging.getLogger(__name__)
+_Result = TypeVar("_Result")
+
+
+class ClippedGradients:
+    """The sum of the records' clipped gradients: a query for one Poisson batch.
+
+    Where the rule follows a quantile, how many records are within the bound is part of the same vector, weighted so that
+    one scale of noise suits both (`QuantileAdaptiveClip`).
+
+    Args:
+        critic: the model; it is not changed.
+        objective: the loss of a record.
+        rule: how a record's influence is bounded; it gives the sensitivity.
+        fakes: rows and labels that records are paired with.
+        microbatches: how many there are, for `MicrobatchClip`.
+        count_weight: the weight of the count, or None without one.
+        work: calls the computation, in pieces where memory runs out.
+    """
+
+    rows_at_once: ClassVar[int] = 2**62
+
+    def __init__(
+        self,
+        critic: nn.Module,
+        objective: Objective,
+        rule: ConcreteClip,
+        fakes: tuple[Tensor, Tensor | None],
+        *,
+        microbatches: int | None = None,
+        count_weight: float | None = None,
+        work: Callable[[Callable[..., _Result]], _Result] | None = None,
+    ) -> None:
+        self._critic, self._objective, self._rule = critic, objective, rule
+        self.fakes, self._microbatches, self._weight = fakes, microbatches, count_weight
+        self.fake_values: Tensor | None = None
+        self._work = work
+        own = rule.sensitivity(Adjacency.ADD_OR_REMOVE_ONE)
+        self.sensitivity = own if count_weight is None else math.hypot(own, count_weight / 2)
+
+    def zero(self) -> list[Tensor]:
+        """No records."""
+        sums = [torch.zeros_like(one, dtype=torch.float64) for one in self._critic.parameters()]
+        return sums if self._weight is None else [*sums, torch.zeros(1, dtype=torch.float64)]
+
+    def add(self, sums: list[Tensor], batch: Batch) -> None:
+        """PRIVATE: add the clipped gradients of a batch."""
+        records = critic_batch(
+            batch.x,
+            batch.labels,
+            self.fakes,
+            batch.chance,
+            coupled=self._rule.paired or bool(penalty_weight(self._objective)),
+            microbatches=self._microbatches,
+        )
+        records = replace(records, fake_values=self.fake_values)
+        summed = partial(clipped_sum, self._critic, self._objective, records, self._rule)
+        total = summed() if self._work is None else self._work(summed)
+        for one, (name, _) in zip(sums, self._critic.named_parameters(), strict=False):
+            one += total.gradients[name]
+        if self._weight is not None:
+            sums[-1] += self._weight * total.shifted_count
+
+
+class NoisyGradients:
+    """Noisy mean gradients of a critic, one for every step that the door allows.
+
+    Args:
+        purpose: the charge that pays for the steps.
+        clipping: the rule; it gives the sensitivity.
+        objective: the loss.
+        divisor: the public number by which sums are divided, usually the expected batch q·N.
+        bound: the current bound of a `QuantileAdaptiveClip` (after a resume).
+    """
+
+    def __init__(
+        self,
+        purpose: str,
+        clipping: Clipping,
+        objective: Objective,
+        divisor: float,
+        *,
+        bound: float | None = None,
+    ) -> None:
+        if not (math.isfinite(divisor) and divisor > 0):
+            raise PlanError(f"the divisor must be a positive public number, got {divisor}.")
+        self.purpose, self.clipping, self.objective, self.divisor = purpose, clipping, objective, divisor
+        self.bound = bound
+        if isinstance(clipping, QuantileAdaptiveClip) and bound is None:
+            self.bound = clipping.first_bound
+        self._pieces: int | None = None
+
+    def step(
+        self, door: Door, critic: nn.Module, fakes: Rows, public: Rows | None = None
+    ) -> dict[str, Tensor]:
+        """One noisy mean gradient of the critic's loss, by parameter name.
+
+        Args:
+            door: what holds the records; it draws the batch and the noise.
+            critic: the model; it is not changed.
+            fakes: a public number of generated rows, drawn afresh for each step.
+            public: declared public records, needed by `PublicAdaptiveClip` only.
+
+        Raises:
+            BudgetError: all steps of the plan were taken.
+            OutOfMemory: the step does not fit in memory, not even row by row. It counts as taken.
+        """
+        with memory.explained():
+            like = next(critic.parameters()).detach()
+            rule = self._rule_of_this_step(door, critic, fakes, public, like)
+            divisor = self.divisor / rule.unit
+            weight = self._count_weight(door, rule)
+            query = ClippedGradients(
+                critic,
+                self.objective,
+                rule,
+                fakes.all(like),
+                microbatches=math.ceil(divisor) if isinstance(rule, MicrobatchClip) else None,
+                count_weight=weight,
+                work=self._within_memory,
+            )
+            free = None
+            if not rule.paired and len(fakes):  # post-processing: in no sum and no product with a record
+                work = partial(fakes_part, critic, self.objective, *query.fakes, rule)
+                free = self._within_memory(work)
+                query.fake_values = free.values
+            seen = door.step(self.purpose, query, like)
+            self._follow_quantile(seen.values, weight)
+            names = [name for name, _ in critic.named_parameters()]
+            mean = {name: one.div_(divisor) for name, one in zip(names, seen.values, strict=False)}
+            for name, gradient in ({} if free is None else free.gradients).items():
+                mean[name] += gradient
+            return {name: one.to(like.dtype) for name, one in mean.items()}
+
+    def _count_weight(self, door: Door, rule: ConcreteClip) -> float | None:
+        """The weight w of the count at which noise σ·√(C² + w²/4) has the deviation `count_noise` on it."""
+        if not isinstance(self.clipping, QuantileAdaptiveClip):
+            return None
+        sigma = door.sigma(self.purpose)
+        own = rule.sensitivity(Adjacency.ADD_OR_REMOVE_ONE)
+        return own * self.clipping.gradient_multiplier(sigma) / self.clipping.count_noise if sigma else 1.0
+
+    def _rule_of_this_step(
+        self, door: Door, critic: nn.Module, fakes: Rows, public: Rows | None, like: Tensor
+    ) -> ConcreteClip:
+        if isinstance(self.clipping, QuantileAdaptiveClip):
+            assert self.bound is not None
+            return GlobalClip(self.bound)
+        if isinstance(self.clipping, PublicAdaptiveClip):
+            if public is None or not len(public):
+                raise PlanError(
+                    "PublicAdaptiveClip takes its bounds from public records, and none were given."
+                )
+            paired = self.clipping.paired
+            rows, most = len(public), self.clipping.batch
+            chosen = torch.arange(rows) if rows <= most else door.chance.integers(rows, most)
+            coupled = paired or bool(penalty_weight(self.objective))
+            batch = critic_batch(*public.take(chosen, like), fakes.all(like), door.chance, coupled=coupled)
+            return self.clipping.adapted(mean_norms(critic, self.objective, batch, joint=paired))
+        return self.clipping
+
+    def _follow_quantile(self, values: tuple[Tensor, ...], weight: float | None) -> None:
+        """Move the bound by the noisy shifted count, which is part of what the step published."""
+        if isinstance(self.clipping, QuantileAdaptiveClip):
+            assert self.bound is not None
+            assert weight is not None
+            self.bound = self.clipping.next_bound(self.bound, float(values[-1]) / weight, self.divisor)
+
+    def _within_memory(self, work: Callable[..., _Result]) -> _Result:
+        """The work on this one draw; where memory runs out, in ever smaller pieces of the same draw.
+
+        The sizes of the pieces follow from public numbers only, and the steps after this one keep to them.
+        """
+        pieces = self._pieces
+        while True:
+            try:
+                result = work() if pieces is None else work(chunk=pieces)
+                break
+            except (MemoryError, RuntimeError) as error:
+                if pieces == 1 or not memory.ran_out(error):
+                    raise
+            pieces = math.ceil((2 * self.divisor if pieces is None else pieces) / 2)
+        if pieces != self._pieces:
+            self._pieces = pieces
+            _log.warning(
+                "memory ran out: steps now go through the critic in pieces of %d rows, which gives the same result and "
+                "takes longer. A smaller batch would fit at once.",
+                pieces,
+            )
+        return result
+
+
+def critic_batch(
+    records: Tensor,
+    labels: Tensor | None,
+    fakes: tuple[Tensor, Tensor | None],
+    chance: Chance,
+    *,
+    coupled: bool,
+    microbatches: int | None = None,
+) -> CriticBatch:
+    """Records, each with a partner, a mixing coefficient and a microbatch of its own where needed.
+
+    All three are drawn for each record independently of the others: the presence of one record does not change what
+    the others are paired with.
+
+    Args:
+        records: PRIVATE rows, on the device of the critic.
+        labels: PRIVATE, their classes.
+        fakes: rows and labels to be paired with.
+        chance: coins.
+        coupled: whether records need partners and mixing coefficients.
+        microbatches: how many there are, or None.
+    """
+    rows, like = len(records), records
+    mixing, partner = None, None
+    if coupled:
+        mixing = chance.uniform((rows,)).to(like)
+        partner = chance.integers(max(len(fakes[0]), 1), rows).to(like.device)
+    bins = None if microbatches is None else chance.integers(microbatches, rows).to(like.device)
+    return CriticBatch(
+        real=records,
+        real_labels=labels,
+        fake=fakes[0],
+        fake_labels=fakes[1],
+        mixing=mixing,
+        partner=partner,
+        microbatch=bins,
+    )

@@ -1,0 +1,149 @@
+"""Code sets by noisy counts: the recipe, as a value without torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar
+
+from understudy.errors import RecipeError
+from understudy.schema import CodeSchema
+from understudy.synthesizers.protocol import Asked, Share
+from understudy.synthesizers.shared.beginning import asked_labels
+from understudy.synthesizers.shared.parts import (
+    LABELS,
+    Adam,
+    Optimiser,
+    asked_rows,
+    check_positive,
+    check_share,
+    shares,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import torch
+
+    from understudy.privacy.mechanisms import Charge
+    from understudy.schema import Schema
+    from understudy.synthesizers.codes.fit import CodesFitter
+    from understudy.synthesizers.codes.model import CodeModel
+
+__all__ = ["CODE_COUNTS", "CODE_PAIRS", "LENGTHS", "REPEATS", "UNDERSTUDY_CODES", "CodesRecipe"]
+
+LENGTHS, CODE_COUNTS, CODE_PAIRS, REPEATS = (
+    "codes per record",
+    "code counts",
+    "code pairs",
+    "code repetitions",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CodesRecipe:
+    """A mixture of rates fitted to noisy counts: codes per record, codes, codes in pairs, repetitions.
+
+    The influence of a record is bounded by how many codes it has, not by how many there are.
+
+    Args:
+        name: how the command line calls it.
+        summary: one line for the table of recipes.
+        source: where it is described.
+        components: equally likely parts of the mixture of each class.
+        optimiser: how the mixture follows the counts; its rate falls over all steps.
+        averaging: decay of the mixture's moving average, or None.
+        steps: of the optimiser, which are free.
+        longest: records with more different codes count as having this many.
+        covered: the share of records that count with all their codes; longer ones take part with some of them.
+        frequent: how many of the most frequent codes are compared in pairs.
+        repeats: the length to which a record's vector of repetitions is shortened; for counted codes only.
+        class_share: the part of the budget (of 1/σ²) that the class counts take.
+        length_share: the part that the counts of lengths take.
+        code_share: the part that the counts of codes take.
+        pair_share: the part that pairs take; 0 leaves them out.
+        repeat_share: the part that repetitions take where codes are counted.
+    """
+
+    kind: ClassVar[str] = "codes"
+    name: str
+    summary: str
+    source: str
+    components: int = 64
+    optimiser: Optimiser = field(default_factory=Adam)
+    averaging: float | None = None
+    steps: int = 400
+    longest: int = 64
+    covered: float = 0.99
+    frequent: int = 256
+    repeats: float = 4.0
+    class_share: float = 0.05
+    length_share: float = 0.05
+    code_share: float = 0.4
+    pair_share: float = 0.5
+    repeat_share: float = 0.1
+
+    def __post_init__(self) -> None:
+        check_positive(self.name, components=self.components, steps=self.steps, longest=self.longest)
+        check_positive(self.name, repeats=self.repeats)
+        for what in ("class", "length", "code", "repeat"):
+            check_share(f"{what} counts", getattr(self, f"{what}_share"))
+        check_share("code pairs", self.pair_share, optional=True)
+        if self.frequent < 2:
+            raise RecipeError(f"recipe {self.name!r} needs at least two codes in pairs, got {self.frequent}.")
+        if not 0 < self.covered <= 1:
+            raise RecipeError(f"the share of covered records must lie in (0, 1], got {self.covered}.")
+
+    def sees(self, schema: Schema) -> Schema:
+        """The schema itself."""
+        return schema
+
+    def refuses(self, schema: Schema) -> str | None:
+        """Anything but codes."""
+        if isinstance(schema, CodeSchema):
+            return None
+        return f"recipe {self.name!r} makes codes, not {schema.kind}. Use the recipe understudy, which chooses by the data."
+
+    def releases(self, schema: Schema | None, rows: int | None) -> tuple[Asked, ...]:
+        """Class counts, lengths, codes, pairs of codes, repetitions."""
+        codes = schema if isinstance(schema, CodeSchema) else None
+        paired, counted = codes is None or len(codes.codes) > 1, codes is None or codes.max_count > 1
+        return (
+            *asked_rows(rows),
+            *asked_labels(schema, Share(LABELS, self.class_share)),
+            *shares(
+                Share(LENGTHS, self.length_share),
+                Share(CODE_COUNTS, self.code_share),
+                Share(CODE_PAIRS, self.pair_share if paired else 0.0),
+                Share(REPEATS, self.repeat_share if counted else 0.0),
+            ),
+        )
+
+    def settled(self, charges: Sequence[Charge], rows: int | None) -> CodesRecipe:
+        """Itself: how many codes count follows from what is published."""
+        del charges, rows
+        return self
+
+    def learns_from_public(self) -> bool:
+        """Never."""
+        return False
+
+    def fitter(self, schema: Schema, *, seed: int | None, device: torch.device) -> CodesFitter:
+        """The free training towards the published counts, always on the CPU: it takes seconds."""
+        from understudy.synthesizers.codes.fit import CodesFitter
+        from understudy.synthesizers.shared.devices import on_the_cpu
+
+        return CodesFitter(self, schema, seed, on_the_cpu(self.name, device))
+
+    def model(self, schema: Schema) -> CodeModel:
+        """The mixture."""
+        from understudy.synthesizers.codes.model import build_code_model
+
+        return build_code_model(self, schema)
+
+
+UNDERSTUDY_CODES = CodesRecipe(
+    name="understudy-codes",
+    summary="mixture fitted to noisy counts of codes and of pairs of codes",
+    source="Understudy, docs/codes.md",
+    optimiser=Adam(rate=0.05, final_rate=1e-3, beta1=0.9, beta2=0.99),
+)

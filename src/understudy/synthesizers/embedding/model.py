@@ -1,0 +1,128 @@
+"""The generator of images, the labeller of what it makes, and records drawn from both."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from understudy.records.encode import encoded_shape
+from understudy.synthesizers.embedding.labeller import Labeller
+from understudy.synthesizers.embedding.warping import warped
+from understudy.synthesizers.protocol import Drawn
+from understudy.synthesizers.shared.latents import draw_latent, image_shape
+
+if TYPE_CHECKING:
+    from understudy.schema import Schema
+    from understudy.synthesizers.embedding.recipe import EmbeddingRecipe, UpsamplingGenerator
+    from understudy.synthesizers.protocol import Request
+
+__all__ = ["ImageModel", "Upsampler", "build_image_model", "doubtful"]
+
+TRIES = 20
+"""How often an image is drawn anew until the labeller is certain of its class."""
+
+
+class _ClassNorm(nn.Module):
+    """Batch normalisation with a gain and an offset for each class."""
+
+    def __init__(self, width: int, classes: int) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm1d(width, affine=False)
+        self.gain = nn.Parameter(torch.ones(classes, width))
+        self.offset = nn.Parameter(torch.zeros(classes, width))
+
+    def forward(self, x: Tensor, labels: Tensor) -> Tensor:
+        normal: Tensor = self.norm(x)
+        return normal * self.gain[labels] + self.offset[labels]
+
+
+class Upsampler(nn.Module):
+    """Noise and label through dense layers with a normalisation per class, to half size, to an image."""
+
+    def __init__(
+        self, part: UpsamplingGenerator, latent: int, classes: int, shape: tuple[int, int, int]
+    ) -> None:
+        super().__init__()
+        self.classes, self.shape = classes, shape
+        widths = (latent + classes, *part.hidden)
+        self._half = (part.channels, math.ceil(shape[1] / 2), math.ceil(shape[2] / 2))
+        pairs = itertools.pairwise(widths)
+        self.layers = nn.ModuleList(nn.Linear(before, after, bias=False) for before, after in pairs)
+        self.norms = nn.ModuleList(_ClassNorm(width, classes) for width in part.hidden)
+        self.spread = nn.Linear(widths[-1], math.prod(self._half), bias=False)
+        self.paint = nn.Sequential(
+            nn.BatchNorm2d(part.channels),
+            nn.LeakyReLU(0.1),
+            nn.ConvTranspose2d(part.channels, part.channels, 4, stride=2, padding=1),
+            nn.LeakyReLU(0.1),
+            nn.Conv2d(part.channels, shape[0], 3, padding=1),
+        )
+
+    def forward(self, latent: Tensor, labels: Tensor) -> Tensor:
+        """One encoded image per row of `latent`."""
+        hidden = torch.cat([latent, functional.one_hot(labels, self.classes).to(latent.dtype)], dim=1)
+        for layer, norm in zip(self.layers, self.norms, strict=True):
+            hidden = functional.leaky_relu(norm(layer(hidden), labels), 0.1)
+        painted = self.paint(self.spread(hidden).reshape(-1, *self._half))
+        return torch.tanh(painted[:, :, : self.shape[1], : self.shape[2]] / 2)
+
+
+class ImageModel(nn.Module):
+    """What is released: the generator and, where the recipe has one, the labeller of its images.
+
+    Args:
+        recipe: latents, distortions, and how certain the labeller must be.
+        generator: what makes images.
+        labeller: what says which class they are of, or None.
+    """
+
+    def __init__(self, recipe: EmbeddingRecipe, generator: Upsampler, labeller: Labeller | None) -> None:
+        super().__init__()
+        self.generator = generator
+        self.labeller = labeller
+        self.certainty = None if recipe.labeller is None else recipe.labeller.certainty
+        self._latent, self._warp = recipe.latent, recipe.warp
+
+    def draw(self, request: Request, source: torch.Generator) -> Drawn:
+        """Images with their labels: as asked for, or as the labeller sees them if there is one.
+
+        An image whose class the labeller is not certain of is drawn again. After the last try a class that was chosen
+        stands, and otherwise the labeller's is taken.
+        """
+        labels = request.labels
+        assert labels is not None
+        made = self._made(labels, source)
+        if self.labeller is None or self.certainty is None:
+            return Drawn(made, labels)
+        seen = self.labeller(made).softmax(dim=1)
+        for _ in range(TRIES if request.chosen or self.certainty > 0 else 0):
+            again = doubtful(seen, labels, self.certainty)
+            if not len(again):
+                break
+            made[again] = self._made(labels[again], source)
+            seen[again] = self.labeller(made[again]).softmax(dim=1)
+        return Drawn(made, labels if request.chosen else seen.argmax(dim=1))
+
+    def _made(self, labels: Tensor, source: torch.Generator) -> Tensor:
+        made: Tensor = self.generator(draw_latent(self._latent, len(labels), source), labels)
+        return made if self._warp is None else warped(made, self._warp, source)
+
+
+def doubtful(seen: Tensor, labels: Tensor, certainty: float) -> Tensor:
+    """Which images the labeller takes for another class, or not surely enough for the one asked for."""
+    probability, likeliest = seen.max(dim=1)
+    return ((likeliest != labels) | (probability < certainty)).nonzero().squeeze(1)
+
+
+def build_image_model(recipe: EmbeddingRecipe, schema: Schema) -> ImageModel:
+    """The model of a recipe for images of a schema, with fresh weights."""
+    shape = image_shape(encoded_shape(schema), recipe.name)
+    classes = len(schema.label_classes or ())
+    generator = Upsampler(recipe.generator, recipe.latent.dim, classes, shape)
+    part = recipe.labeller
+    return ImageModel(recipe, generator, None if part is None else Labeller(part, shape, classes))

@@ -1,0 +1,123 @@
+"""PRIVATE: what is asked of images: sums of embeddings, of features, and clipped gradients of the labeller."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+import torch
+from torch.nn import functional
+
+from understudy.synthesizers.embedding.features import brightness
+from understudy.synthesizers.embedding.labeller import MARGIN, standardised
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from understudy.door.query import Batch
+    from understudy.synthesizers.embedding.features import Embedding
+    from understudy.synthesizers.embedding.labeller import Labeller
+
+__all__ = ["ClassSums", "FeatureSum", "LabellerGradient", "centred_features", "standard_features"]
+
+
+class ClassSums:
+    """The sum of the embedding of each class's images.
+
+    A record's features are shortened to a norm just below 1 in float64, and count as zero if they are not finite, so
+    the bound does not rest on the features being well behaved. They lie in the row of one class: sensitivity 1.
+
+    Args:
+        embedding: the features φ.
+        classes: how many.
+    """
+
+    rows_at_once: ClassVar[int] = 1000
+    sensitivity: ClassVar[float] = 1.0
+
+    def __init__(self, embedding: Embedding, classes: int) -> None:
+        self._embedding, self._classes = embedding, classes
+
+    def zero(self) -> list[Tensor]:
+        """No images."""
+        return [torch.zeros(self._classes, self._embedding.width, dtype=torch.float64)]
+
+    @torch.no_grad()
+    def add(self, sums: list[Tensor], batch: Batch) -> None:
+        """PRIVATE: add the features of a batch."""
+        assert batch.labels is not None
+        sums[0].index_add_(0, batch.labels, _of_norm_one(self._embedding(batch.x).double()))
+
+
+def _of_norm_one(features: Tensor) -> Tensor:
+    norms = features.norm(dim=1, keepdim=True)
+    return torch.where(norms.isfinite(), features / (norms * MARGIN), 0.0)
+
+
+def standard_features(labeller: Labeller, batch: Batch) -> Tensor:
+    """PRIVATE: standardised wavelet moduli of each image; the norm is below 1."""
+    with torch.no_grad():
+        return standardised(labeller.wavelets(brightness(batch.x)))
+
+
+def centred_features(labeller: Labeller, batch: Batch) -> Tensor:
+    """PRIVATE: what the labeller learns from: centred moduli of norm at most 1, and a constant."""
+    with torch.no_grad():
+        return labeller.features(batch.x)
+
+
+class FeatureSum:
+    """The sum of standardised moduli, behind a door to them: each has a norm below 1, so the sensitivity is 1.
+
+    Args:
+        width: how many moduli.
+    """
+
+    rows_at_once: ClassVar[int] = 2000
+    sensitivity: ClassVar[float] = 1.0
+
+    def __init__(self, width: int) -> None:
+        self._width = width
+
+    def zero(self) -> list[Tensor]:
+        """No images."""
+        return [torch.zeros(self._width, dtype=torch.float64)]
+
+    def add(self, sums: list[Tensor], batch: Batch) -> None:
+        """PRIVATE: add a batch."""
+        sums[0] += batch.x.sum(dim=0, dtype=torch.float64)
+
+
+class LabellerGradient:
+    """The sum of clipped gradients of the labeller's cross-entropy, behind a door to its features.
+
+    The gradient of one record is the outer product of its features f and its error p - y, with norm |f|·|p - y|, clipped
+    to the bound; p depends on earlier noisy gradients and on this record only. All of it is computed in float64: a sum
+    of thousands of records in float32 is rounded by more than the margin of one record, and one record more can change
+    how all others are rounded.
+
+    Args:
+        head: the classifier so far.
+        bound: C, the sensitivity.
+    """
+
+    rows_at_once: ClassVar[int] = 2000
+
+    def __init__(self, head: Tensor, bound: float) -> None:
+        self._head = head.double()
+        self.sensitivity = bound
+
+    def zero(self) -> list[Tensor]:
+        """No records."""
+        return [torch.zeros_like(self._head)]
+
+    @torch.no_grad()
+    def add(self, sums: list[Tensor], batch: Batch) -> None:
+        """PRIVATE: add the clipped gradients of a batch."""
+        assert batch.labels is not None
+        features = batch.x.double()
+        error = (features @ self._head).softmax(dim=1)
+        error -= functional.one_hot(batch.labels, self._head.shape[1])
+        norms = features.norm(dim=1) * error.norm(dim=1)
+        shrink = self.sensitivity / (MARGIN * norms.clamp(min=self.sensitivity))
+        error = torch.where(norms.isfinite().unsqueeze(1), error * shrink.unsqueeze(1), 0.0)
+        sums[0].addmm_(features.T, error)

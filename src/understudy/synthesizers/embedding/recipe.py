@@ -1,0 +1,274 @@
+"""Images by a mean embedding: the recipe and its parts, as values without torch."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, ClassVar
+
+from understudy.errors import RecipeError
+from understudy.privacy.mechanisms import GaussianRelease
+from understudy.schema import ImageSchema
+from understudy.synthesizers.protocol import Asked, Share
+from understudy.synthesizers.shared.beginning import asked_labels
+from understudy.synthesizers.shared.parts import (
+    LABELS,
+    Adam,
+    Latent,
+    Optimiser,
+    asked_rows,
+    check_positive,
+    check_share,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import torch
+
+    from understudy.privacy.mechanisms import Charge
+    from understudy.schema import Schema
+    from understudy.synthesizers.embedding.fit import EmbeddingFitter
+    from understudy.synthesizers.embedding.model import ImageModel
+
+__all__ = [
+    "EMBEDDING",
+    "FEATURE_MEAN",
+    "LABELLER",
+    "UNDERSTUDY_IMAGES",
+    "EmbeddingRecipe",
+    "Lessons",
+    "LinearLabeller",
+    "MeanEmbedding",
+    "UpsamplingGenerator",
+    "Warp",
+]
+
+EMBEDDING, FEATURE_MEAN, LABELLER = "mean embedding", "feature mean", "labeller"
+_SMALLEST = 8
+"""Fewer pixels along a side leave nothing for the wavelets."""
+
+
+@dataclass(frozen=True)
+class MeanEmbedding:
+    """One noisy sum per class of random Fourier features of pixels and of fixed wavelet moduli.
+
+    Every record's features have norm 1 and lie in the block of its own class, so the sensitivity is 1. Lengths are
+    those of images of 28×28 pixels with values in [0, 1]; other sizes scale them by the square root of the dimension.
+
+    Args:
+        pixel_lengths: length scales of the features of pixels.
+        wavelet_lengths: length scales of the features of wavelet moduli.
+        pixel_frequencies: random frequencies for each pixel length.
+        wavelet_frequencies: random frequencies for each wavelet length.
+        seed: the public seed of the frequencies.
+        share: the part of the budget (of 1/σ²) that the release takes.
+    """
+
+    pixel_lengths: tuple[float, ...] = (10.0, 5.0)
+    wavelet_lengths: tuple[float, ...] = (2.0, 1.0)
+    pixel_frequencies: int = 300
+    wavelet_frequencies: int = 600
+    seed: int = 1234
+    share: float = 0.5
+
+    def __post_init__(self) -> None:
+        check_share("mean embedding", self.share)
+        lengths = (*self.pixel_lengths, *self.wavelet_lengths)
+        if not lengths or any(not 0 < length < math.inf for length in lengths):
+            raise RecipeError(f"a mean embedding needs positive length scales, got {lengths}.")
+        if min(self.pixel_frequencies, self.wavelet_frequencies) < 1:
+            raise RecipeError("a mean embedding needs at least one frequency for each length scale.")
+
+
+@dataclass(frozen=True)
+class Lessons:
+    """How a labeller learns: full-batch gradient steps, each one Gaussian release.
+
+    Args:
+        steps: how many; all together cost the labeller's share, however many they are.
+        rate: learning rate; constant for half of the steps, then falling to almost zero.
+        bound: C, the norm to which the gradient of one record is clipped.
+    """
+
+    steps: int
+    rate: float
+    bound: float
+
+    def __post_init__(self) -> None:
+        if self.steps < 1 or not self.bound > 0:
+            raise RecipeError(
+                f"a labeller needs at least one step and a positive bound, got {self.steps} and {self.bound}."
+            )
+
+
+@dataclass(frozen=True)
+class LinearLabeller:
+    """A private linear classifier of wavelet moduli, which says what the generator's images are.
+
+    How it learns depends on the noise per row: σ of its whole share, divided by the public number of rows. With
+    little noise, longer lessons at a higher rate pay off. The plan decides, and keeps only the lessons it took.
+
+    Args:
+        lessons: when there is much noise, or the number of rows is not public.
+        quiet_lessons: when there is at most `quiet` noise per row; None takes `lessons` always.
+        quiet: the noise per row from which on the others are taken.
+        momentum: of the gradient descent.
+        contrast: factor on the centred features before their norm is clipped to 1.
+        guidance: weight of the labeller's cross-entropy in the generator's loss; free.
+        certainty: an image is drawn again until the labeller gives the class asked for at least this probability; 0
+            takes every image and the class that the labeller sees in it. Free.
+        mean_share: the part of the budget that the noisy mean of the features takes.
+        share: the part of the budget that all steps together take.
+    """
+
+    lessons: Lessons = Lessons(steps=60, rate=80.0, bound=1.0)
+    quiet_lessons: Lessons | None = None
+    quiet: float = 2e-5
+    momentum: float = 0.9
+    contrast: float = 4.0
+    guidance: float = 0.02
+    certainty: float = 0.95
+    mean_share: float = 0.04
+    share: float = 0.41
+
+    def __post_init__(self) -> None:
+        check_share("labeller", self.share)
+        check_share("feature mean", self.mean_share)
+        if not 0 <= self.certainty < 1:
+            raise RecipeError(f"a labeller's certainty is a probability below 1, got {self.certainty}.")
+
+    def at_noise(self, noise_per_row: float | None) -> LinearLabeller:
+        """The same labeller with the one kind of lessons that suits the noise; None if that is not public."""
+        if self.quiet_lessons is None or noise_per_row is None or noise_per_row > self.quiet:
+            return replace(self, quiet_lessons=None)
+        return replace(self, lessons=self.quiet_lessons, quiet_lessons=None)
+
+
+@dataclass(frozen=True)
+class Warp:
+    """Random distortions of generated images, drawn uniformly from ± these values.
+
+    Args:
+        rotation: angle in radians.
+        scale: relative change of each side.
+        shear: of the horizontal axis.
+        shift: along each axis, as a part of the image's side.
+    """
+
+    rotation: float = 0.17
+    scale: float = 0.1
+    shear: float = 0.15
+    shift: float = 1 / 14
+
+
+@dataclass(frozen=True)
+class UpsamplingGenerator:
+    """Dense layers with a batch normalisation per class, then one upsampling from half size (images only)."""
+
+    hidden: tuple[int, ...] = (512, 1024)
+    channels: int = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class EmbeddingRecipe:
+    """A generator of labelled images fitted to a private mean embedding, with a private labeller of what it makes.
+
+    Args:
+        name: how the command line calls it.
+        summary: one line for the table of recipes.
+        source: where it is described.
+        embedding: the statistic that is published.
+        labeller: the private classifier that labels generated images, or None.
+        warp: distortions of generated images before they are labelled, or None.
+        generator: the network that is released.
+        latent: the generator's input noise.
+        optimiser: how the generator follows the statistic; its rate falls over all steps.
+        averaging: decay of the generator's moving average, or None.
+        batch: images per generator step, all classes together.
+        steps: generator steps, which are free.
+        class_share: the part of the budget (of 1/σ²) that the class counts take.
+    """
+
+    kind: ClassVar[str] = "embedding"
+    name: str
+    summary: str
+    source: str
+    embedding: MeanEmbedding = field(default_factory=lambda: MeanEmbedding())
+    labeller: LinearLabeller | None = None
+    warp: Warp | None = None
+    generator: UpsamplingGenerator = field(default_factory=lambda: UpsamplingGenerator())
+    latent: Latent = field(default_factory=lambda: Latent(64))
+    optimiser: Optimiser = field(default_factory=lambda: Adam())
+    averaging: float | None = None
+    batch: int = 200
+    steps: int = 2_000
+    class_share: float = 0.05
+
+    def __post_init__(self) -> None:
+        check_positive(self.name, batch=self.batch, steps=self.steps)
+        check_share("class counts", self.class_share)
+        if self.averaging is not None and not 0 <= self.averaging < 1:
+            raise RecipeError(f"recipe {self.name!r}: averaging is a decay in [0, 1), got {self.averaging}.")
+
+    def sees(self, schema: Schema) -> Schema:
+        """The schema itself."""
+        return schema
+
+    def refuses(self, schema: Schema) -> str | None:
+        """Anything but labelled images that are large enough for wavelets."""
+        cure = "Use a recipe with a critic, such as small-images or dp-cgan."
+        if not isinstance(schema, ImageSchema):
+            return f"recipe {self.name!r} makes images, not {schema.kind}. {cure}"
+        if schema.classes is None:
+            return f"recipe {self.name!r} needs labelled images. Declare classes in the schema, or: {cure}"
+        if min(schema.height, schema.width) < _SMALLEST:
+            size = f"{schema.height}×{schema.width}"
+            return f"recipe {self.name!r} needs images of at least {_SMALLEST}×{_SMALLEST} pixels, got {size}. {cure}"
+        return None
+
+    def releases(self, schema: Schema | None, rows: int | None) -> tuple[Asked, ...]:
+        """Class counts, the embedding, and what the labeller learns from."""
+        asked: list[Asked] = [*asked_rows(rows), *asked_labels(schema, Share(LABELS, self.class_share))]
+        asked.append(Share(EMBEDDING, self.embedding.share))
+        if self.labeller is not None:
+            asked.append(Share(FEATURE_MEAN, self.labeller.mean_share))
+            asked.append(Share(LABELLER, self.labeller.share, self.labeller.lessons.steps))
+        return tuple(asked)
+
+    def settled(self, charges: Sequence[Charge], rows: int | None) -> EmbeddingRecipe:
+        """The recipe with the one kind of lessons that suits its labeller's noise per row."""
+        if self.labeller is None:
+            return self
+        noise = 0.0
+        for charge in charges:
+            if charge.purpose == LABELLER and isinstance(charge.mechanism, GaussianRelease):
+                noise = charge.mechanism.noise_multiplier / math.sqrt(charge.mechanism.count)
+        return replace(self, labeller=self.labeller.at_noise(None if rows is None else noise / rows))
+
+    def learns_from_public(self) -> bool:
+        """Never."""
+        return False
+
+    def fitter(self, schema: Schema, *, seed: int | None, device: torch.device) -> EmbeddingFitter:
+        """The free training towards the published embedding."""
+        from understudy.synthesizers.embedding.fit import EmbeddingFitter
+
+        return EmbeddingFitter(self, schema, seed, device)
+
+    def model(self, schema: Schema) -> ImageModel:
+        """The generator and its labeller."""
+        from understudy.synthesizers.embedding.model import build_image_model
+
+        return build_image_model(self, schema)
+
+
+UNDERSTUDY_IMAGES = EmbeddingRecipe(
+    name="understudy-images",
+    summary="generator fitted to a noisy mean embedding of labelled images, with a private labeller",
+    source="Understudy, docs/images.md",
+    labeller=LinearLabeller(quiet_lessons=Lessons(steps=150, rate=200.0, bound=0.5)),
+    warp=Warp(),
+    optimiser=Adam(rate=4e-3, final_rate=8e-5, beta1=0.5, beta2=0.99),
+    averaging=0.99,
+)

@@ -1,0 +1,47 @@
+"""What a GAN releases: its generator."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from torch import nn
+
+from understudy.synthesizers.gan.generators import Generator, build_generator
+from understudy.synthesizers.protocol import Drawn
+from understudy.synthesizers.shared.latents import draw_latent
+
+if TYPE_CHECKING:
+    import torch
+
+    from understudy.schema import Schema
+    from understudy.synthesizers.gan.recipe import GanRecipe
+    from understudy.synthesizers.protocol import Request
+    from understudy.synthesizers.shared.parts import Latent
+
+__all__ = ["GanModel", "build_gan_model"]
+
+
+class GanModel(nn.Module):
+    """A generator and the law of its input noise.
+
+    Args:
+        generator: latent noise and a label to one record.
+        latent: how the noise is drawn.
+    """
+
+    certainty: ClassVar[None] = None
+
+    def __init__(self, generator: Generator, latent: Latent) -> None:
+        super().__init__()
+        self.generator = generator
+        self.latent = latent
+
+    def draw(self, request: Request, source: torch.Generator) -> Drawn:
+        """Records of the given classes."""
+        made = self.generator(draw_latent(self.latent, request.rows, source), request.labels)
+        return Drawn(made, request.labels)
+
+
+def build_gan_model(recipe: GanRecipe, schema: Schema) -> GanModel:
+    """The generator of a recipe for records of a schema, with fresh weights."""
+    return GanModel(build_generator(recipe, schema), recipe.latent)

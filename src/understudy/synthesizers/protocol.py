@@ -1,0 +1,225 @@
+"""What a synthesizer is: a recipe that declares what it will ask, a fitter that asks a door, a model that is released.
+
+A recipe is a frozen value of one folder, and every field of it has an effect. `plan`, `fit`, checkpoints, releases,
+sampling, audits and sweeps know these protocols and no kind of recipe by name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Protocol, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    import torch
+    from torch import Tensor
+
+    from understudy.door.door import Door
+    from understudy.door.source import Rows
+    from understudy.privacy.mechanisms import Charge
+    from understudy.schema import Schema
+
+__all__ = ["Asked", "Drawn", "Fitter", "Fixed", "Losses", "Model", "Recipe", "Request", "Share", "Steps"]
+
+
+@dataclass(frozen=True)
+class Share:
+    """Gaussian releases that take a part of the budget.
+
+    Args:
+        purpose: what the door is asked for.
+        share: the part of 1/σ² that all of them together take, beside the other shares.
+        count: how many releases.
+    """
+
+    purpose: str
+    share: float
+    count: int = 1
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """One Gaussian release with a noise multiplier of its own, whatever the budget."""
+
+    purpose: str
+    noise_multiplier: float
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Private steps on Poisson batches.
+
+    Args:
+        purpose: what the door is asked for.
+        batch: the expected number of records in a batch.
+        noise_multiplier: σ, or None to find the least that the budget allows.
+        steps: T, or None to take as many as the budget allows.
+    """
+
+    purpose: str
+    batch: int
+    noise_multiplier: float | None
+    steps: int | None
+
+
+Asked = Share | Fixed | Steps
+"""One thing that a recipe will ask the door for."""
+
+
+class Recipe(Protocol):
+    """A way to make a generator, as a frozen dataclass that prints as TOML and imports no torch."""
+
+    kind: ClassVar[str]
+
+    @property
+    def name(self) -> str:
+        """How the command line calls it."""
+        ...
+
+    @property
+    def summary(self) -> str:
+        """One line for the table of recipes."""
+        ...
+
+    @property
+    def source(self) -> str:
+        """The publication it follows."""
+        ...
+
+    @property
+    def steps(self) -> int | None:
+        """How often `Fitter.advance` is called; None to take as many private steps as the budget allows."""
+        ...
+
+    def sees(self, schema: Schema) -> Schema:
+        """The schema as this recipe takes it, such as one without its label."""
+        ...
+
+    def refuses(self, schema: Schema) -> str | None:
+        """Why it cannot make such data, as a sentence with a cure; None if it can."""
+        ...
+
+    def releases(self, schema: Schema | None, rows: int | None) -> tuple[Asked, ...]:
+        """All that the fitter will ask the door for, in that order.
+
+        Args:
+            schema: what records look like; None for a calculation without data.
+            rows: the number of records where it is declared public.
+        """
+        ...
+
+    def settled(self, charges: Sequence[Charge], rows: int | None) -> Self:
+        """The recipe with what it decides by the noise that its budget gives; itself if nothing."""
+        ...
+
+    def learns_from_public(self) -> bool:
+        """Whether it needs declared public records."""
+        ...
+
+    def fitter(self, schema: Schema, *, seed: int | None, device: torch.device) -> Fitter:
+        """What fits a model to the answers of a door."""
+        ...
+
+    def model(self, schema: Schema) -> Model:
+        """What is released, with fresh weights: its names and shapes are those of the file."""
+        ...
+
+
+@dataclass(frozen=True)
+class Losses:
+    """Mean losses of one step of a baseline without privacy; the critic's reads records without noise."""
+
+    critic: float
+    generator: float
+
+
+class Fitter(Protocol):
+    """The state of a fit. It is handed a door and no rows; whatever the door does not answer is free."""
+
+    @property
+    def steps(self) -> int:
+        """How often `advance` was called."""
+        ...
+
+    @property
+    def label_weights(self) -> tuple[float, ...] | None:
+        """Class frequencies to draw labels from: declared, or published with noise; None without labels."""
+        ...
+
+    @property
+    def losses(self) -> Losses | None:
+        """Of the last step, in a baseline without privacy only."""
+        ...
+
+    def begin(self, door: Door, public: Rows | None, tick: Callable[[], None]) -> None:
+        """Ask for what is needed before the first step.
+
+        Args:
+            door: what answers.
+            public: declared public records.
+            tick: called now and then in long work.
+        """
+        ...
+
+    def advance(self, door: Door, public: Rows | None) -> None:
+        """One step."""
+        ...
+
+    def state(self) -> dict[str, Tensor]:
+        """Everything that a resumed run needs, as named tensors: noisy numbers and what follows from them."""
+        ...
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from what `state` gave, instead of `begin`; nothing is asked again."""
+        ...
+
+    def released(self) -> dict[str, Tensor]:
+        """The weights of the model that is released, on the CPU."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Request:
+    """What is asked of a model.
+
+    Args:
+        rows: how many records.
+        labels: the class of each, or None without labels.
+        chosen: whether the classes were asked for, and so must stand.
+    """
+
+    rows: int
+    labels: Tensor | None = None
+    chosen: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """Synthetic records as arrays, and their classes."""
+
+    x: Tensor
+    labels: Tensor | None
+
+
+class Model(Protocol):
+    """What is published: it draws records and knows no data. A `torch.nn.Module`."""
+
+    certainty: float | None
+    """How sure a labeller must be of a record's class, where the model has a labeller; else None."""
+
+    def draw(self, request: Request, source: torch.Generator) -> Drawn:
+        """Synthetic records."""
+        ...
+
+    def eval(self) -> Self:
+        """Ready to draw."""
+        ...
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """The weights by name."""
+        ...
+
+    def load_state_dict(self, state_dict: Mapping[str, Tensor]) -> object:
+        """Take over weights."""
+        ...

@@ -1,0 +1,41 @@
+"""What most synthesizers ask first: the number of records, and how frequent classes are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from understudy.synthesizers.protocol import Fixed, Share
+from understudy.synthesizers.shared.parts import LABELS, ROWS
+
+if TYPE_CHECKING:
+    from understudy.door.door import Door
+    from understudy.schema import Schema
+
+__all__ = ["asked_labels", "label_weights", "row_count"]
+
+
+def asked_labels(schema: Schema | None, asked: Fixed | Share) -> tuple[Fixed | Share, ...]:
+    """The class counts, unless there are no classes or the schema declares how frequent they are."""
+    if schema is None:
+        return (asked,)
+    return (asked,) if schema.label_classes is not None and schema.label_weights is None else ()
+
+
+def row_count(door: Door) -> float:
+    """The number of records that may be used as a divisor: declared public, or counted with noise."""
+    from understudy.synthesizers.shared.queries import RowCount
+
+    if door.rows is not None:
+        return float(door.rows)
+    return max(1.0, float(door.publish(ROWS, RowCount()).value))
+
+
+def label_weights(door: Door, schema: Schema) -> tuple[float, ...] | None:
+    """The class frequencies: declared public in the schema, or counted with noise; None without classes."""
+    from understudy.synthesizers.shared.queries import LabelCounts
+
+    classes = schema.label_classes
+    if classes is None or schema.label_weights is not None:
+        return schema.label_weights
+    positive = door.publish(LABELS, LabelCounts(len(classes))).value.clamp(min=1.0)
+    return tuple(float(weight) for weight in positive / positive.sum())
