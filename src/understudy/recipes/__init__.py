@@ -6,6 +6,7 @@ from pathlib import Path
 
 from understudy.codec import from_toml, to_toml
 from understudy.errors import RecipeError
+from understudy.files import read_text
 from understudy.recipes import own, papers
 from understudy.recipes.parts import NoisyLabelHistogram
 from understudy.recipes.recipe import Recipe
@@ -56,10 +57,7 @@ def find_recipe(recipe: Recipe | str) -> Recipe:
     if recipe in RECIPES:
         return RECIPES[recipe]
     if recipe.endswith(".toml"):
-        try:
-            return recipe_from_toml(Path(recipe).read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError) as problem:
-            raise RecipeError(f"the recipe file {recipe} cannot be read: {problem}.") from problem
+        return recipe_from_toml(read_text(Path(recipe), error=RecipeError))
     raise RecipeError(
         f"there is no recipe {recipe!r}. Known recipes: {', '.join(sorted(RECIPES))}; "
         "or give the path of a .toml file, made by `understudy recipes show NAME`."
