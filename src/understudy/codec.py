@@ -3,7 +3,7 @@
 The conversion is closed: a text can only ever become an instance of the class that was asked for, made of
 the classes its fields name. Nothing is imported, looked up or called by a name that the text holds.
 Supported fields: `bool`, `int`, `float`, `str`, `None`, `datetime`, enums (by value), `tuple[...]`,
-`Mapping[str, ...]`, nested dataclasses, and unions. Dataclasses that share a union carry a class variable
+`Mapping[str, ...]`, nested dataclasses, unions, and types that `read_by` was told how to read. Dataclasses that share a union carry a class variable
 `kind: ClassVar[str]`, which is written as the key `kind` and chooses between them.
 
 Errors name the place, as in `critic.hidden[0]: expected int, got str 'wide'`.
@@ -27,10 +27,11 @@ import tomli_w
 
 from understudy.errors import SchemaError, UnderstudyError
 
-__all__ = ["from_json", "from_plain", "from_toml", "to_json", "to_plain", "to_toml"]
+__all__ = ["from_json", "from_plain", "from_toml", "read_by", "to_json", "to_plain", "to_toml"]
 
 T = TypeVar("T")
 _Error = type[UnderstudyError]
+_READERS: dict[object, collections.abc.Callable[[object, _Error], Any]] = {}
 _SCALARS = (bool, int, float, str)
 
 
@@ -40,8 +41,6 @@ _SCALARS = (bool, int, float, str)
 def to_plain(value: object, *, omit_defaults: bool = False) -> dict[str, Any]:
     """Return the dataclass instance as a dictionary of plain values, in the order of its fields.
 
-    A value may name fields that are without effect in it (`silent_fields`, all at their defaults): not written.
-
     Args:
         value: an instance of a supported dataclass.
         omit_defaults: leave out fields that hold their default, for texts that people read.
@@ -50,9 +49,8 @@ def to_plain(value: object, *, omit_defaults: bool = False) -> dict[str, Any]:
         raise TypeError(f"expected a dataclass instance, got {type(value).__name__}")
     kind = getattr(type(value), "kind", None)
     plain: dict[str, Any] = {} if kind is None else {"kind": kind}
-    silent = getattr(value, "silent_fields", ())
     for field in dataclasses.fields(value):
-        if not field.init or field.name in silent:
+        if not field.init:
             continue
         item = getattr(value, field.name)
         if omit_defaults and _has_default(field) and item == _default(field):
@@ -158,6 +156,11 @@ def from_toml(cls: object, text: str, *, error: _Error = SchemaError) -> Any:
     return _read_whole(cls, plain, error)
 
 
+def read_by(hint: object, reader: collections.abc.Callable[[object, _Error], Any]) -> None:
+    """Let fields of an open type, such as a protocol, be read by a function that knows the classes it may stand for."""
+    _READERS[hint] = reader
+
+
 def _finite(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):
@@ -182,6 +185,11 @@ def _read_whole(cls: object, plain: object, error: _Error) -> Any:
 
 def _read(hint: Any, plain: Any, path: str, error: _Error) -> Any:
     origin = typing.get_origin(hint)
+    if isinstance(hint, type) and hint in _READERS:
+        try:
+            return _READERS[hint](plain, error)
+        except UnderstudyError as cause:
+            raise type(cause)(f"{_place(path)}{cause}") from cause
     if origin in (typing.Union, types.UnionType):
         return _read_union(typing.get_args(hint), plain, path, error)
     if origin is tuple:

@@ -26,6 +26,7 @@ __all__ = [
     "CheckpointError",
     "DataError",
     "EvaluationError",
+    "FileError",
     "Interrupted",
     "LedgerError",
     "MissingDataset",
@@ -81,6 +82,10 @@ class ReleaseError(UnderstudyError):
 
 class CheckpointError(UnderstudyError):
     """A checkpoint cannot be written or resumed."""
+
+
+class FileError(UnderstudyError):
+    """A file cannot be written, or is not one that is read."""
 
 
 class OutOfMemory(UnderstudyError):  # noqa: N818 - reads as what it is

@@ -11,7 +11,7 @@ from scipy import stats
 
 from understudy.data import known_schema
 from understudy.dpsgd.clipping import GlobalClip, WeightsBiasesClip
-from understudy.errors import PlanError, RecipeError
+from understudy.errors import EvaluationError, PlanError, RecipeError
 from understudy.evaluation.learners import Learner
 from understudy.ledger.ledger import Ledger, Status
 from understudy.privacy.budget import Budget
@@ -109,7 +109,7 @@ def test_a_sweep_runs_in_processes_and_resumes(tmp_path: Path, monkeypatch: pyte
     assert again == outcomes
     assert asked == []
     next(tmp_path.glob("run-*.json")).unlink()
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(EvaluationError, match="No such file"):
         run_sweep(IRIS, settings, tmp_path, workers=2)
     assert len(asked) == 1
 

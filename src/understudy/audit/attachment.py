@@ -11,11 +11,11 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from understudy import codec
+from understudy import codec, files
 from understudy._version import __version__
 from understudy.audit.verdict import Audit  # noqa: TC001 - the codec reads the hint
 from understudy.errors import ReleaseError
-from understudy.release.release import CARD, read_plain_file, write_durably
+from understudy.release.release import CARD, read_plain_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -51,12 +51,9 @@ def attach(folder: Path, audit: Audit) -> Path:
         ReleaseError: the folder holds no release, or the disk refuses.
     """
     content = _Attachment(card_sha256=_card_hash(folder), made_with=__version__, audit=audit)
-    work = folder / f".{ATTACHMENT}.new"
-    try:
-        write_durably(work, codec.to_json(content).encode())
-        return work.replace(folder / ATTACHMENT)
-    except OSError as problem:
-        raise ReleaseError(f"the audit cannot be written to {folder}: {problem}.") from problem
+    path = folder / ATTACHMENT
+    files.write_whole(path, codec.to_json(content), error=ReleaseError)
+    return path
 
 
 def attached(folder: Path) -> Audit | None:

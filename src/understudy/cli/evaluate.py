@@ -72,6 +72,7 @@ def evaluate_command(
     """
     from understudy.data import read
     from understudy.errors import BudgetError
+    from understudy.files import write_whole
     from understudy.privacy.budget import Budget
     from understudy.release.release import Release
 
@@ -98,7 +99,7 @@ def evaluate_command(
             workers=workers,
         )
     if save is not None:
-        save.write_text(found.to_json(), encoding="utf-8")
+        write_whole(save, found.to_json())
         err.print(f"evaluation written to {save}; make a page of it with: understudy report {release}")
     if as_json:
         typer.echo(found.to_json())

@@ -161,7 +161,7 @@ def _train(
     """Run in the open: on record, with checkpoints, a bar, and signals that stop it in order."""
     from understudy.cli.progress import fit_with_bar
     from understudy.errors import Interrupted
-    from understudy.release.release import remove_leftovers
+    from understudy.files import remove_leftovers
 
     with (
         stopping() as signals,
@@ -186,7 +186,8 @@ def _train(
             raise typer.Exit(signals.exit_code) from notice
         release.save(out)
         checkpoints.path.unlink(missing_ok=True)
-        remove_leftovers(out)
+        for path in (out, checkpoints.path):
+            remove_leftovers(path)
         return release
 
 

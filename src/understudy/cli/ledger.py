@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from understudy.errors import LedgerError
+from understudy.files import write_whole
 from understudy.ledger.journal import Head
 from understudy.ledger.ledger import Ledger, remaining_epsilon
 from understudy.privacy.budget import Adjacency, Budget
@@ -125,7 +126,7 @@ def export(
     if output is None:
         _print_json(plain)
     else:
-        output.write_text(json.dumps(plain, indent=2, ensure_ascii=False) + "\n", "utf-8")
+        write_whole(output, json.dumps(plain, indent=2, ensure_ascii=False) + "\n", error=LedgerError)
 
 
 @app.command()

@@ -54,6 +54,8 @@ def plan_command(
         understudy plan --recipe dp-cgan --rows 60000 --epsilon 9.6 --delta 1e-5 --batch 600 --sigma 1.15
     """
     from understudy.codec import to_json, to_plain
+    from understudy.errors import PlanError
+    from understudy.files import write_whole
     from understudy.planning import plan
     from understudy.schema import load_schema
 
@@ -72,22 +74,13 @@ def plan_command(
         accept_large_delta=accept_large_delta,
     )
     if save is not None:
-        _save(save, to_json(made))
+        write_whole(save, to_json(made), error=PlanError)
     if as_json:
         print_json(to_plain(made))
         return
     out.print(str(made), highlight=False)
     if made.recipe.has_critic:
         out.print(_alternatives(made))
-
-
-def _save(path: Path, text: str) -> None:
-    from understudy.errors import PlanError
-
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as problem:
-        raise PlanError(f"the plan cannot be written to {path}: {problem}.") from problem
 
 
 def _alternatives(made: Plan) -> Table:

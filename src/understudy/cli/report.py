@@ -51,6 +51,7 @@ def report_command(
     """
     from understudy.audit.attachment import attached
     from understudy.errors import EvaluationError
+    from understudy.files import write_whole
     from understudy.release.release import Release
     from understudy.report import Format, make_report
 
@@ -65,7 +66,7 @@ def report_command(
     found = _read_all(evaluation) if evaluation else _measure(loaded, test, real)
     checked = attached(release) if audit is None else _read_audit(audit)
     text = make_report(loaded, evaluation=found, audit=checked, public=public, format=Format(name))
-    out.write_text(text, encoding="utf-8")
+    write_whole(out, text)
     err.print(f"report written to {out}" + ("" if public else " (internal, not for publication)"))
 
 
@@ -83,11 +84,9 @@ def _read_audit(path: Path) -> Audit:
     from understudy.audit.verdict import Audit
     from understudy.codec import from_json
     from understudy.errors import EvaluationError
+    from understudy.files import read_text
 
-    try:
-        return from_json(Audit, path.read_text(encoding="utf-8"), error=EvaluationError)
-    except (OSError, UnicodeDecodeError) as problem:
-        raise EvaluationError(f"the audit {path} cannot be read: {problem}.") from problem
+    return from_json(Audit, read_text(path, error=EvaluationError), error=EvaluationError)
 
 
 def _read_all(paths: list[Path]) -> Evaluation:
@@ -96,11 +95,9 @@ def _read_all(paths: list[Path]) -> Evaluation:
 
     from understudy.errors import EvaluationError
     from understudy.evaluation import Evaluation
+    from understudy.files import read_text
 
-    try:
-        parts = [Evaluation.from_json(path.read_text(encoding="utf-8")) for path in paths]
-    except (OSError, UnicodeDecodeError) as problem:
-        raise EvaluationError(f"an evaluation cannot be read: {problem}.") from problem
+    parts = [Evaluation.from_json(read_text(path, error=EvaluationError)) for path in paths]
     whole = parts[0]
     for part in parts[1:]:
         whole = replace(

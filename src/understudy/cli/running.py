@@ -56,12 +56,10 @@ def saved_plan(path: Path) -> Plan:
     """The plan that `understudy plan --save` (or `--json`) wrote."""
     from understudy.codec import from_json
     from understudy.errors import PlanError
+    from understudy.files import read_text
     from understudy.planning import Plan
 
-    try:
-        return from_json(Plan, path.read_text(encoding="utf-8"), error=PlanError)
-    except (OSError, UnicodeDecodeError) as problem:
-        raise PlanError(f"the plan {path} cannot be read: {problem}.") from problem
+    return from_json(Plan, read_text(path, error=PlanError), error=PlanError)
 
 
 def beside(release: Path, ending: str) -> Path:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from understudy.errors import SchemaError
+from understudy.files import write_whole
 
 __all__ = ["app"]
 
@@ -43,7 +42,7 @@ def draft(
     if out is None:
         typer.echo(text, nl=False)
         return
-    _write_new(out, text)
+    write_whole(out, text, error=SchemaError, new=True)
     typer.echo(
         f"wrote {out}" + ("" if from_public else f"; {text.count('FILL IN:')} facts to fill in"), err=True
     )
@@ -93,16 +92,3 @@ def show(name: Annotated[str, typer.Argument(help="The name of a known public se
     from understudy.schema import schema_to_toml
 
     typer.echo(schema_to_toml(known_schema(name)), nl=False)
-
-
-def _write_new(path: Path, text: str) -> None:
-    """Write a file whole or not at all, and never over an existing one."""
-    if path.exists():
-        raise SchemaError(f"{path} exists already; choose another name or remove it")
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        Path(name).replace(path)
-    finally:
-        Path(name).unlink(missing_ok=True)

@@ -138,6 +138,7 @@ def _select(
 
 
 def _curves(sweep: Sweep, settings: tuple[Setting, ...], folder: Path, bill: Bill, workers: int) -> None:
+    from understudy.files import write_whole
     from understudy.report.curves import curves_page
     from understudy.tuning.selection import selection_cost
     from understudy.tuning.sweep import run_sweep
@@ -160,7 +161,7 @@ def _curves(sweep: Sweep, settings: tuple[Setting, ...], folder: Path, bill: Bil
             costs[epsilon] = selection_cost(sweep, runs).epsilon
     page = folder / "curves.html"
     title = f"{sweep.recipe.name} on {Path(sweep.data).name}"
-    page.write_text(curves_page(title, outcomes, limits, costs), encoding="utf-8")
+    write_whole(page, curves_page(title, outcomes, limits, costs), private=True)
     for one, best in costs.items():
         out.print(f"ε {one:g}: publishing the best of these runs would cost ε {best:.3f}", highlight=False)
     err.print(f"curves written to {page} (internal, not for publication)")

@@ -7,11 +7,12 @@ rows and are as private as these.
 from __future__ import annotations
 
 import hashlib
-import os
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+
+from understudy import files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -54,8 +55,5 @@ def kept(
         return dict(load_file(path))
     made = {key: np.ascontiguousarray(array) for key, array in compute().items()}
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    part = path.with_suffix(f".{os.getpid()}")
-    with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-        file.write(save(made))
-    part.replace(path)
+    files.write_whole(path, save(made), private=True)
     return made

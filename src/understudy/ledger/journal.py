@@ -14,16 +14,15 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
-import glob
 import hashlib
 import json
 import os
-import secrets
 import sqlite3
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from understudy.errors import LedgerError
+from understudy.files import remove_leftovers, write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -105,7 +104,7 @@ class Journal:
                     f"{self._beside} exists but {path} does not: the ledger was removed. Restore it; a new "
                     "ledger would forget what was spent."
                 )
-            self._remove_leftovers()
+            remove_leftovers(self._beside)
             if fresh:
                 self._note_head()
                 os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
@@ -265,26 +264,7 @@ class Journal:
 
     def _note_head(self) -> None:
         """Write the head beside the file, atomically; an older head left by a crash still proves its part."""
-        temporary = self._beside.with_name(
-            f".{self._beside.name}.{os.getpid()}.{secrets.token_hex(4)}.partial"
-        )
-        handle = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(str(self.head))
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(self._beside)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
-
-    def _remove_leftovers(self) -> None:
-        """Take away half-written heads of processes that were killed."""
-        for left in self.path.parent.glob(f".{glob.escape(self._beside.name)}.*.partial"):
-            owner = left.name.split(".")[-3]
-            if owner.isdigit() and not _alive(int(owner)):
-                left.unlink(missing_ok=True)
+        write_whole(self._beside, str(self.head), error=LedgerError, private=True)
 
     def _refuse_behind(self, noted: Head | None) -> None:
         if noted is None:
@@ -318,16 +298,6 @@ class Journal:
         self._connection.execute("COMMIT")
 
 
-def _alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except (OSError, OverflowError):  # another user's, or no process number
-        return True
-    return True
-
-
 def _digest(previous: str, seq: int, time: str, action: str, body: str) -> str:
     """The hash of a record: an unambiguous JSON list, so that no two records share a text."""
     return hashlib.sha256(json.dumps([previous, seq, time, action, body]).encode()).hexdigest()
@@ -347,8 +317,8 @@ def _explained(path: Path) -> Iterator[None]:
         hint = "Is it a ledger, and may this user write to it?"
         if "locked" in text:
             hint = f"Another process has held it for more than {_PATIENCE:g} s."
-        elif "full" in text:
-            hint = "The disk is full; nothing was drawn that is not on record."
+        elif "full" in text or "disk I/O" in text:
+            hint = "The disk is full or failing; nothing was drawn that is not on record."
         elif "readonly" in text:
             hint = "It cannot be written; a charge that cannot be recorded must not be spent."
         raise LedgerError(f"the ledger {path} cannot be used: {text}. {hint}") from cause

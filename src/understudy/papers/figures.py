@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from understudy.files import replacing
 from understudy.papers.runner import PER_CLASS
 from understudy.papers.study import CurvesFigure, GridFigure, LossFigure
 from understudy.papers.tables import over_seeds
@@ -35,7 +36,8 @@ def write_figures(study: Study, outcomes: Sequence[Outcome], out: Path) -> tuple
             case LossFigure():
                 drawn = _losses(figure, outcomes)
         for suffix in ("svg", "png"):
-            drawn.savefig(folder / f"{figure.name}.{suffix}", dpi=110, metadata=_STILL[suffix])
+            with replacing(folder / f"{figure.name}.{suffix}") as work:
+                drawn.savefig(work, format=suffix, dpi=110, metadata=_STILL[suffix])
         written.append(folder / f"{figure.name}.png")
     return tuple(written)
 

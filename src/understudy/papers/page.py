@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 from typing import TYPE_CHECKING
 
+from understudy.files import write_whole
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
@@ -77,5 +79,5 @@ def write_page(
     printed = [table.shown() for table in tables]
     text = template.render(study=study, scale=scale, tables=printed, figures=shown)
     path = out / "report.html"
-    path.write_text(text, encoding="utf-8")
+    write_whole(path, text)
     return path

@@ -16,6 +16,7 @@ from understudy.data import Records, known
 from understudy.errors import DataError, UnderstudyError
 from understudy.evaluation.pool import in_processes
 from understudy.evaluation.threads import one_thread_each
+from understudy.files import replacing, write_whole
 from understudy.papers.measuring import Material, Value, measured
 from understudy.papers.study import Inception, Job
 from understudy.planning import Plan, plan
@@ -227,9 +228,7 @@ def _make(out: Path, run: _Run, tell: Callable[[float], None]) -> None:
         losses=tuple(watch.losses),
         points=tuple(points),
     )
-    part = out / "runs" / f"{run.name}.part"
-    part.write_text(to_json(outcome), encoding="utf-8")
-    part.replace(part.with_suffix(".json"))
+    write_whole(out / "runs" / f"{run.name}.json", to_json(outcome))
     tell(1.0)
 
 
@@ -287,4 +286,5 @@ def _keep_samples(path: Path, release: Release | None, real: Records, schema: Sc
         drawn = release.sample(PER_CLASS * max(1, len(classes)), counts=counts, seed=seed)
         assert isinstance(drawn, Images)
         pixels = drawn.pixels
-    np.savez_compressed(path, pixels=pixels)
+    with replacing(path) as work, work.open("wb") as file:
+        np.savez_compressed(file, pixels=pixels)

@@ -13,6 +13,7 @@ import numpy as np
 from scipy import stats
 
 from understudy.evaluation.images import generate_scores
+from understudy.files import write_whole
 from understudy.papers.bookkeeping import ClosedFormula, largest_loss
 from understudy.papers.claims import Claim, Iterations, allowed_iterations, claims
 from understudy.papers.facts import GROUPINGS, Grouping, claimed, ppgan_formula
@@ -349,7 +350,6 @@ def _noise(known: Mapping[tuple[str, str], Claim]) -> tuple[Row, ...]:
 def write_tables(tables: Sequence[FilledTable], out: Path) -> None:
     """Write every table as .md, .csv and .json."""
     folder = out / "tables"
-    folder.mkdir(parents=True, exist_ok=True)
     for table in tables:
         for suffix, text in (("md", table.markdown()), ("csv", table.csv()), ("json", table.json())):
-            (folder / f"{table.name}.{suffix}").write_text(text, encoding="utf-8")
+            write_whole(folder / f"{table.name}.{suffix}", text)

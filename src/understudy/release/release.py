@@ -7,19 +7,15 @@ not understand. `docs/release-format.md` specifies the format.
 
 from __future__ import annotations
 
-import glob
 import hashlib
 import json
-import os
 import platform
-import shutil
-import tempfile
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from understudy import codec
+from understudy import codec, files
 from understudy._version import __version__
 from understudy.errors import ReleaseError
 from understudy.planning import Plan
@@ -37,23 +33,17 @@ if TYPE_CHECKING:
 __all__ = [
     "CARD",
     "FORMAT",
-    "PARTIAL",
     "Card",
     "FileRecord",
     "Package",
     "Release",
     "read_plain_file",
-    "remove_leftovers",
-    "write_durably",
 ]
 
 FORMAT = 1
 """The version of the folder format; raised whenever an older reader would misunderstand a newer folder."""
 
 WEIGHTS, CARD, README = "generator.safetensors", "card.json", "README.md"
-PARTIAL = ".partial"
-"""The ending of what is being written; a process that was killed leaves it behind."""
-
 _LARGEST_CARD = 16 * 2**20
 _LARGEST_WEIGHTS = 4 * 2**30
 
@@ -143,20 +133,8 @@ class Release:
             ReleaseError: the path is taken, or the disk refuses.
         """
         target = Path(path)
-        if target.exists():
-            raise ReleaseError(f"{target} exists already. Remove it or choose another name.")
-        try:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            work = Path(tempfile.mkdtemp(PARTIAL, f".{target.name}.", target.parent))
-        except OSError as problem:
-            raise ReleaseError(f"cannot write beside {target}: {problem}.") from problem
-        try:
+        with files.new_folder(target, error=ReleaseError) as work:
             _write_files(work, self)
-            work.rename(target)
-        except OSError as problem:
-            raise ReleaseError(f"writing the release to {target} failed: {problem}.") from problem
-        finally:
-            shutil.rmtree(work, ignore_errors=True)
         return target
 
     @classmethod
@@ -203,46 +181,22 @@ def _write_files(work: Path, release: Release) -> None:
 
     blob = weights_to_bytes(release.weights)
     text = model_card(release.card)
-    files = tuple(
+    records = tuple(
         FileRecord(name, len(content), hashlib.sha256(content).hexdigest())
         for name, content in ((WEIGHTS, blob), (README, text.encode()))
     )
-    card = codec.to_plain(replace(release.card, files=files))
-    write_durably(work / WEIGHTS, blob)
-    write_durably(work / README, text.encode())
-    write_durably(work / CARD, json.dumps(card, indent=2, ensure_ascii=False, allow_nan=False).encode())
-    work.chmod(0o755)
-
-
-def remove_leftovers(target: Path) -> None:
-    """Take away what killed processes left half-written for a release that is now complete."""
-    for path in target.parent.glob(f".{glob.escape(target.name)}.*{PARTIAL}"):
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            path.unlink(missing_ok=True)
-
-
-def write_durably(path: Path, content: bytes) -> None:
-    """Write a file and wait until it is on the disk."""
-    with path.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
+    card = codec.to_plain(replace(release.card, files=records))
+    for name, content in (
+        (WEIGHTS, blob),
+        (README, text),
+        (CARD, json.dumps(card, indent=2, ensure_ascii=False, allow_nan=False)),
+    ):
+        files.write_whole(work / name, content, error=ReleaseError)
 
 
 def read_plain_file(path: Path, limit: int) -> bytes:
-    """The bytes of a regular file of acceptable size; links are refused."""
-    try:
-        if path.is_symlink() or not path.is_file():
-            raise ReleaseError(f"{path} is missing, or is not a plain file.")
-        if path.stat().st_size > limit:
-            raise ReleaseError(
-                f"{path} has {path.stat().st_size:,} bytes, more than the {limit:,} that are accepted."
-            )
-        return path.read_bytes()
-    except OSError as problem:
-        raise ReleaseError(f"{path} cannot be read: {problem}.") from problem
+    """The bytes of a file of a release, of acceptable size; links are refused."""
+    return files.read_plain(path, limit, error=ReleaseError, links=False)
 
 
 def _read_card(folder: Path) -> Card:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 import zipfile
-from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from understudy import files
 from understudy.errors import ReleaseError
 from understudy.records.images import Images
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
     from typing import Any
 
     import pandas as pd
@@ -55,8 +54,9 @@ def write_records(
         raise ReleaseError(f"{path.name}: the release makes {kind}; use {' or '.join(fitting)}.")
     counted = _counted(first, chunks, told)
     writer = {".csv": _csv, ".parquet": _parquet, ".npz": _npz, ".png": _png}[path.suffix]
-    with _replacing(path) as temporary:
-        return writer(counted, temporary)
+    files.remove_leftovers(path)
+    with files.replacing(path, error=ReleaseError) as work:
+        return writer(counted, work)
 
 
 def _counted(first: Any, rest: Iterator[Any], told: Callable[[int], None] | None) -> Iterator[Any]:
@@ -69,25 +69,6 @@ def _counted(first: Any, rest: Iterator[Any], told: Callable[[int], None] | None
 def _chain(first: Any, rest: Iterator[Any]) -> Iterator[Any]:
     yield first
     yield from rest
-
-
-@contextmanager
-def _replacing(path: Path) -> Iterator[Path]:
-    """A temporary file that takes the path's place only if all goes well."""
-    temporary: Path | None = None
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{path.stem}.", suffix=path.suffix, dir=path.parent)
-        os.close(handle)
-        temporary = Path(name)
-        yield temporary
-        temporary.chmod(0o644)
-        temporary.replace(path)
-    except OSError as problem:
-        raise ReleaseError(f"{path} cannot be written: {problem}.") from problem
-    finally:
-        if temporary is not None:
-            temporary.unlink(missing_ok=True)
 
 
 def _csv(chunks: Iterator[Any], path: Path) -> int:
@@ -167,4 +148,6 @@ def write_grid(images: Images, path: Path, columns: int = 10) -> None:
     grid = image_grid(images, columns)
     picture = Image.fromarray(grid[:, :, 0] if grid.shape[2] == 1 else grid)
     scale = max(1, 800 // max(picture.size))
-    picture.resize((picture.width * scale, picture.height * scale), Image.Resampling.NEAREST).save(path)
+    picture.resize((picture.width * scale, picture.height * scale), Image.Resampling.NEAREST).save(
+        path, "PNG"
+    )

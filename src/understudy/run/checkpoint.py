@@ -8,8 +8,6 @@ release is saved.
 
 from __future__ import annotations
 
-import os
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,10 +15,9 @@ from typing import TYPE_CHECKING
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load, save
 
-from understudy import codec
+from understudy import codec, files
 from understudy.errors import CheckpointError
 from understudy.planning import Plan
-from understudy.release.release import PARTIAL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -87,30 +84,7 @@ def save_checkpoint(path: Path, state: RunState, tensors: Mapping[str, Tensor]) 
         {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()},
         metadata={_KEY: codec.to_json(state)},
     )
-    temporary: Path | None = None
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(PARTIAL, f".{path.name}.", path.parent)
-        temporary = Path(name)
-        with os.fdopen(handle, "wb") as file:
-            file.write(blob)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-        _sync_folder(path.parent)
-    except OSError as problem:
-        raise CheckpointError(f"the checkpoint {path} cannot be written: {problem}.") from problem
-    finally:
-        if temporary is not None:
-            temporary.unlink(missing_ok=True)
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    files.write_whole(path, blob, error=CheckpointError, private=True)
 
 
 def load_checkpoint(path: Path) -> tuple[RunState, dict[str, Tensor]]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from understudy.codec import from_toml, to_toml
 from understudy.errors import SchemaError
+from understudy.files import read_text, write_whole
 from understudy.schema.columns import Binary, Categorical, Column, Discrete, check_values
 
 if TYPE_CHECKING:
@@ -215,10 +216,7 @@ def schema_from_toml(text: str) -> Schema:
 
 def load_schema(path: Path) -> Schema:
     """Read a schema file."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as cause:
-        raise SchemaError(f"cannot read the schema {path}: {cause}") from cause
+    text = read_text(path, error=SchemaError)
     try:
         return schema_from_toml(text)
     except SchemaError as cause:
@@ -227,7 +225,7 @@ def load_schema(path: Path) -> Schema:
 
 def save_schema(schema: Schema, path: Path) -> None:
     """Write a schema file."""
-    path.write_text(schema_to_toml(schema), encoding="utf-8")
+    write_whole(path, schema_to_toml(schema), error=SchemaError)
 
 
 def _check_weights(weights: tuple[float, ...] | None, classes: tuple[str, ...] | None) -> None:

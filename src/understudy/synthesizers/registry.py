@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib.metadata import entry_points
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
 
-from understudy.codec import from_plain, from_toml, to_toml
-from understudy.errors import RecipeError
+from understudy.codec import from_plain, from_toml, read_by, to_toml
+from understudy.errors import RecipeError, UnderstudyError
 from understudy.files import read_text
 from understudy.synthesizers.codes.recipe import UNDERSTUDY_CODES, CodesRecipe
 from understudy.synthesizers.embedding.recipe import UNDERSTUDY_IMAGES, EmbeddingRecipe
@@ -19,9 +20,10 @@ from understudy.synthesizers.gan import papers
 from understudy.synthesizers.gan.recipe import GanRecipe
 from understudy.synthesizers.marginals.recipe import UNDERSTUDY_TABLES, MarginalsRecipe
 
+from understudy.synthesizers.protocol import Recipe
+
 if TYPE_CHECKING:
     from understudy.schema import Schema
-    from understudy.synthesizers.protocol import Recipe
 
 __all__ = [
     "RECIPES",
@@ -29,7 +31,6 @@ __all__ = [
     "DefaultRecipe",
     "default_recipe",
     "find_recipe",
-    "read_recipe",
     "recipe_from_toml",
     "recipe_to_toml",
     "use",
@@ -104,7 +105,7 @@ def find_recipe(recipe: Recipe | str, schema: Schema | None = None) -> Recipe:
     if recipe in RECIPES:
         return RECIPES[recipe]
     if recipe.endswith(".toml"):
-        return recipe_from_toml(read_text(recipe, RecipeError))
+        return recipe_from_toml(read_text(Path(recipe), error=RecipeError))
     return use(recipe)
 
 
@@ -153,12 +154,15 @@ def recipe_from_toml(text: str) -> Recipe:
     return found
 
 
-def read_recipe(plain: object) -> Recipe:
+def _read_recipe(plain: object, error: type[UnderstudyError]) -> Recipe:
     """The recipe that plain values describe, as `codec.to_plain` writes them."""
-    found: Recipe = from_plain(_union(), plain, error=RecipeError)
+    found: Recipe = from_plain(_union(), plain, error=error)
     return found
 
 
 def _union() -> object:
     """The kinds of recipes that are known: those of the package, and those that were named with `use`."""
     return Union[tuple(_KINDS)]  # noqa: UP007 - the kinds are known at run time only
+
+
+read_by(Recipe, _read_recipe)

@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from understudy import codec
+from understudy import codec, files
 from understudy.door.noise import SecureNoise
 from understudy.errors import EvaluationError, PlanError
 from understudy.evaluation.learners import train
@@ -199,7 +199,7 @@ def _drawn(
     """What was drawn before an interruption, or a new draw: first the charge, then the number of runs."""
     state = work / "drawn.json"
     if state.exists():
-        return codec.from_json(_Drawn, state.read_text(encoding="utf-8"), error=EvaluationError)
+        return codec.from_json(_Drawn, files.read_text(state, error=EvaluationError), error=EvaluationError)
     work.mkdir(mode=0o700, exist_ok=True)
     entry = book.progress(book.reserve(bill.dataset, [charge], command=bill.command), 0)
     drawn = _Drawn(entry.id, draw_runs(settings, choice.mean_runs))
@@ -229,7 +229,7 @@ def _publish(
     """Put the cost of the choice on the best run's card, close the entry, save, and delete the rest."""
     scores = [
         codec.from_json(
-            _Score, _scored(work, number).read_text(encoding="utf-8"), error=EvaluationError
+            _Score, files.read_text(_scored(work, number), error=EvaluationError), error=EvaluationError
         ).right
         for number in range(len(drawn.settings))
     ]

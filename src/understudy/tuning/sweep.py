@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import os
 import shutil
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import stats
 
-from understudy import codec
+from understudy import codec, files
 from understudy.errors import EvaluationError
 from understudy.evaluation.learners import Learner, prior_predictor, train
 from understudy.evaluation.pool import in_processes
@@ -243,12 +242,7 @@ def save_anew(release: Release, path: Path) -> None:
 
 def write_value(path: Path, value: object) -> None:
     """Write a value as JSON, readable by its owner only, whole or not at all."""
-    part = path.with_suffix(".part")
-    with os.fdopen(
-        os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8"
-    ) as file:
-        file.write(codec.to_json(value))
-    part.replace(path)
+    files.write_whole(path, codec.to_json(value), error=EvaluationError, private=True)
 
 
 def _limits(sweep: Sweep, folder: Path) -> Limits:
@@ -259,7 +253,7 @@ def _limits(sweep: Sweep, folder: Path) -> Limits:
         guess = prior_predictor(test.labels, test.classes)(test.features)
         floor = accuracy(test.labels, guess), macro_auroc(test.labels, guess)
         write_value(path, Limits(*top, *floor))
-    return codec.from_json(Limits, path.read_text(encoding="utf-8"), error=EvaluationError)
+    return codec.from_json(Limits, files.read_text(path, error=EvaluationError), error=EvaluationError)
 
 
 def _scores(learner: Learner, rows: Labelled, test: Labelled, seed: int) -> tuple[float, float]:
@@ -276,7 +270,7 @@ def labelled_rows(source: str, schema: Schema) -> Labelled:
 
 
 def _read(path: Path) -> Outcome:
-    return codec.from_json(Outcome, path.read_text(encoding="utf-8"), error=EvaluationError)
+    return codec.from_json(Outcome, files.read_text(path, error=EvaluationError), error=EvaluationError)
 
 
 def digest(*values: object) -> str:
