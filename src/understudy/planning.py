@@ -1,33 +1,37 @@
 """`plan`: everything that is decided before a private record is read.
 
-A plan fixes the sampling rate, the noise, the number of steps and every other charge, and certifies what they
-cost together. Training takes its numbers from the plan and from nowhere else.
+A plan fixes the sampling rate, the noise, the number of steps and every other charge, and certifies what they cost
+together. It is made from what a recipe says that it will ask; the door enforces it, and takes its numbers from nowhere
+else.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any
 
-from understudy.charges import LABELS, ROWS, TEACHER, TRAINING, shared_charges, side_charges
 from understudy.errors import BudgetError, PlanError
 from understudy.privacy.accounting import Spent, spent
 from understudy.privacy.budget import Adjacency, Budget
 from understudy.privacy.calibration import noise_for, steps_for
-from understudy.privacy.mechanisms import Charge, GaussianRelease, Mechanism, Selection, SubsampledGaussian
-from understudy.recipes import Recipe, default_recipe, find_recipe
-from understudy.recipes.serving import for_schema, refuse_unserved
-from understudy.schema import CodeSchema, ImageSchema, Schema, TableSchema
+from understudy.privacy.mechanisms import Charge, GaussianRelease, Selection, SubsampledGaussian
+from understudy.schema import Schema
+from understudy.synthesizers.protocol import Fixed, Recipe, Share, Steps
+from understudy.synthesizers.registry import default_recipe, find_recipe
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+
+    from understudy.synthesizers.protocol import Asked
 
 __all__ = ["Plan", "plan"]
 
 DEFAULT_SAMPLING_RATE = 0.01
 """The sampling rate when the number of rows is not public, so that it depends on nothing private."""
+
+_BASELINE_EPOCHS = 20
+"""Passes over the rows of a baseline whose recipe leaves its steps to the budget."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +39,7 @@ class Plan:
     """A run, decided and certified before data is touched.
 
     Args:
-        recipe: the system that will be trained.
+        recipe: what will be made, with its steps and noise filled in.
         schema: the public description of the data, or None for a calculation without data.
         budget: what may be spent; None makes a baseline that is not private, and is marked so everywhere.
         rows: the public number of rows, or None if it is private and will be estimated with noise.
@@ -57,21 +61,27 @@ class Plan:
 
     @property
     def steps(self) -> int:
-        """How many training steps the run takes: private ones of the critic, or free ones of the generator."""
+        """How many steps the run takes, private or free."""
         assert self.recipe.steps is not None
         return self.recipe.steps
 
     @property
+    def sampled(self) -> Charge | None:
+        """The charge of the private steps, or None if every step is free."""
+        found = (one for one in self.run_charges if isinstance(one.mechanism, SubsampledGaussian))
+        return next(found, None)
+
+    @property
     def training(self) -> SubsampledGaussian:
-        """The mechanism of the private steps; PlanError for a recipe without a critic, which takes none."""
-        mechanism = self._mechanism(TRAINING)
-        if mechanism is None:
+        """The mechanism of the private steps; PlanError for a recipe that takes none."""
+        charge = self.sampled
+        if charge is None:
             raise PlanError(
-                f"recipe {self.recipe.name!r} has no critic and takes no private training steps; "
+                f"recipe {self.recipe.name!r} takes no private training steps; "
                 "its charges are " + ", ".join(charge.purpose for charge in self.run_charges) + "."
             )
-        assert isinstance(mechanism, SubsampledGaussian)
-        return mechanism
+        assert isinstance(charge.mechanism, SubsampledGaussian)
+        return charge.mechanism
 
     @property
     def run_charges(self) -> tuple[Charge, ...]:
@@ -95,39 +105,11 @@ class Plan:
             self, budget=replace(self.budget, epsilon=total.epsilon), charges=(charge,), spent=total
         )
 
-    @property
-    def label_release(self) -> GaussianRelease | None:
-        """The mechanism that publishes class counts, if the run needs one."""
-        return self.gaussian(LABELS)
-
-    @property
-    def row_release(self) -> GaussianRelease | None:
-        """The mechanism that publishes the number of rows, if it was not declared."""
-        return self.gaussian(ROWS)
-
     def gaussian(self, purpose: str) -> GaussianRelease | None:
         """The Gaussian release for a purpose, or None if the plan has none."""
-        mechanism = self._mechanism(purpose)
-        assert mechanism is None or isinstance(mechanism, GaussianRelease)
-        return mechanism
-
-    def noise_of(self, purpose: str) -> float:
-        """The σ that was charged for a purpose; zero in a baseline, which has no budget.
-
-        Raises:
-            PlanError: the plan does not charge it, so it must not be drawn.
-        """
-        if not self.private:
-            return 0.0
-        release = self.gaussian(purpose)
-        if release is None:
-            raise PlanError(
-                f"the plan does not charge the {purpose}, so it must not be drawn. Make a new plan."
-            )
-        return release.noise_multiplier
-
-    def _mechanism(self, purpose: str) -> Mechanism | None:
-        return next((charge.mechanism for charge in self.run_charges if charge.purpose == purpose), None)
+        found = (one.mechanism for one in self.run_charges if one.purpose == purpose)
+        mechanism = next(found, None)
+        return mechanism if isinstance(mechanism, GaussianRelease) else None
 
     def __str__(self) -> str:
         lines = [f"recipe            {self.recipe.name}", *self._mechanism_lines()]
@@ -143,20 +125,20 @@ class Plan:
         return "\n".join(lines)
 
     def _mechanism_lines(self) -> list[str]:
-        if self.recipe.has_critic:
-            step = self.training
-            return [
-                f"steps             {step.steps:,}",
-                f"sampling rate     {step.sampling_rate:.6g}",
-                f"noise multiplier  {step.noise_multiplier:.4f}",
-                *([] if step.batch_cap is None else [f"batch cap         {step.batch_cap:,}"]),
-            ]
-        releases = [(charge.purpose, self.gaussian(charge.purpose)) for charge in self.run_charges]
-        return [f"generator steps   {self.steps:,}  (free)"] + [
-            f"{purpose:<17} σ = {one.noise_multiplier:g}" + (f", {one.count} times" if one.count > 1 else "")
-            for purpose, one in releases
-            if one is not None
-        ]
+        lines = [] if self.sampled is not None else [f"generator steps   {self.steps:,}  (free)"]
+        for charge in self.run_charges:
+            match charge.mechanism:
+                case SubsampledGaussian() as step:
+                    lines += [
+                        f"steps             {step.steps:,}",
+                        f"sampling rate     {step.sampling_rate:.6g}",
+                        f"noise multiplier  {step.noise_multiplier:.4f}",
+                        *([] if step.batch_cap is None else [f"batch cap         {step.batch_cap:,}"]),
+                    ]
+                case GaussianRelease(noise_multiplier=sigma, count=count):
+                    times = f", {count} times" if count > 1 else ""
+                    lines.append(f"{charge.purpose:<17} σ = {sigma:g}{times}")
+        return lines
 
 
 def _or_none(epsilon: float | None) -> str:
@@ -179,8 +161,8 @@ def plan(
 ) -> Plan:
     """Decide a run and certify its cost, before any record is read.
 
-    Given σ, the plan takes as many steps as the budget allows; given steps, it finds the least noise; given both, it
-    refuses if they cost more than the budget.
+    Given σ, the plan takes as many private steps as the budget allows; given steps, it finds the least noise; given both,
+    it refuses if they cost more than the budget.
 
     Args:
         schema: the public description of the data; None for a calculation.
@@ -194,72 +176,122 @@ def plan(
         batch_cap: the largest batch that is ever processed, so that memory has a bound; a larger draw is cut, and the
             event that is accounted knows it. At least four standard deviations above the batch.
         noise_multiplier: σ, instead of the recipe's.
-        steps: critic steps (generator steps for a recipe without a critic), instead of the recipe's.
+        steps: how many steps, instead of the recipe's.
         accept_large_delta: allow δ ≥ 1/rows.
 
     Raises:
         BudgetError: the budget is too small for the run, or δ is too large for the rows.
-        PlanError: the settings contradict each other.
+        PlanError: the settings contradict each other, or have no effect on this recipe.
     """
-    found = default_recipe(schema).recipe if recipe is None else find_recipe(recipe)
-    chosen = _with_overrides(for_schema(found, schema), batch, noise_multiplier, steps)
-    if schema is not None and not chosen.conditional:
-        schema = without_label(schema)
-    refuse_unserved(chosen, schema)
+    found = default_recipe(schema).recipe if recipe is None else find_recipe(recipe, schema)
+    chosen = _with_options(found, batch=batch, noise_multiplier=noise_multiplier, steps=steps)
+    if schema is not None:
+        schema = chosen.sees(schema)
+        refusal = chosen.refuses(schema)
+        if refusal is not None:
+            raise PlanError(refusal)
     if rows is not None and rows < 1:
         raise PlanError(f"the number of rows must be at least 1, got {rows}.")
-    _check_cap(chosen, batch_cap, rows, private=epsilon is not None)
+    asked = chosen.releases(schema, rows)
+    _check_cap(chosen, asked, batch_cap, rows, private=epsilon is not None)
     if epsilon is None:
-        return _baseline(chosen, schema, rows)
+        return _baseline(chosen, schema, asked, rows)
     budget = Budget(epsilon, delta, adjacency)
-    if rows is not None and rows > 0 and not accept_large_delta:
+    if rows is not None and not accept_large_delta:
         budget.refuse_large_delta(rows)
-    if not chosen.has_critic:
-        return _statistic_plan(chosen, schema, rows, budget)
-    rate = _sampling_rate(chosen.batch, rows)
-    fixed = side_charges(chosen, schema, rows)
-    training = _training(chosen, rate, fixed, budget, batch_cap, rows)
-    charges = (*fixed, Charge(TRAINING, training))
-    total = spent(charges, delta, adjacency)
-    if total.epsilon > epsilon:
+    return _calibrated(chosen, schema, rows, budget, batch_cap)
+
+
+def _with_options(recipe: Recipe, **options: float | None) -> Recipe:
+    """The recipe with options in place of its own fields; refuses an option that has no effect on it."""
+    given = {name: value for name, value in options.items() if value is not None}
+    known = {field.name for field in fields(recipe)}  # type: ignore[arg-type]
+    for name in given:
+        if name not in known:
+            raise PlanError(
+                f"recipe {recipe.name!r} has no {name.replace('_', ' ')}, so {_FLAGS[name]} would have no effect: "
+                "leave it out, or name a recipe that has one, such as --recipe dp-cgan."
+            )
+    changes: dict[str, Any] = dict(given)
+    if "noise_multiplier" in known and "noise_multiplier" in given and "steps" not in given:
+        changes["steps"] = None
+    elif "noise_multiplier" in known and "steps" in given and "noise_multiplier" not in given:
+        changes["noise_multiplier"] = None
+    changed: Recipe = replace(recipe, **changes)  # type: ignore[type-var]
+    return changed
+
+
+_FLAGS = {"batch": "--batch", "noise_multiplier": "--sigma", "steps": "--steps"}
+
+
+def _calibrated(
+    recipe: Recipe, schema: Schema | None, rows: int | None, budget: Budget, cap: int | None
+) -> Plan:
+    """Fill in whatever the recipe leaves to the budget: the noise of shares, or σ or T of its steps."""
+    asked = recipe.releases(schema, rows)
+    charges = _found(recipe, asked, rows, budget, cap)
+    settled = recipe.settled(charges, rows)
+    if settled != recipe:
+        return _calibrated(settled, schema, rows, budget, cap)
+    total = spent(charges, budget.delta, budget.adjacency)
+    if total.epsilon > budget.epsilon:
         raise BudgetError(
-            f"σ = {training.noise_multiplier:g} for {training.steps:,} steps costs ε = {total.epsilon:.4f}, "
-            f"more than the budget of {epsilon:g}. Leave one of the two out and it will be computed."
+            f"{_told(charges)} cost ε = {total.epsilon:.4f}, more than the budget of {budget.epsilon:g}. Leave σ or the "
+            "steps out and it will be computed, or raise ε."
         )
-    return Plan(
-        recipe=replace(chosen, noise_multiplier=training.noise_multiplier, steps=training.steps),
-        schema=schema,
-        budget=budget,
-        rows=rows,
-        charges=charges,
-        spent=total,
-    )
+    filled = _filled(recipe, charges)
+    return Plan(recipe=filled, schema=schema, budget=budget, rows=rows, charges=charges, spent=total)
 
 
-def without_label(schema: Schema) -> Schema:
-    """The same records for a recipe that knows no labels: a table keeps its label as an ordinary column."""
-    match schema:
-        case TableSchema():
-            return replace(schema, label=None, label_weights=None)
-        case ImageSchema():
-            return replace(schema, classes=None, label_weights=None)
-        case CodeSchema():
-            return replace(schema, label=None, label_weights=None)
-
-
-def _with_overrides(recipe: Recipe, batch: int | None, sigma: float | None, steps: int | None) -> Recipe:
-    if sigma is not None and not recipe.has_critic:
+def _found(
+    recipe: Recipe, asked: Sequence[Asked], rows: int | None, budget: Budget, cap: int | None
+) -> tuple[Charge, ...]:
+    steps = next((one for one in asked if isinstance(one, Steps)), None)
+    if any(isinstance(one, Share) for one in asked):
+        if steps is not None and None in (steps.noise_multiplier, steps.steps):
+            raise PlanError(
+                f"recipe {recipe.name!r} shares a budget between releases and private steps: give σ and the steps."
+            )
+        shared = noise_for(lambda sigma: _charges(asked, rows, cap, shared=sigma), budget)
+        return _charges(asked, rows, cap, shared=shared)
+    if steps is None:
+        return _charges(asked, rows, cap)
+    sigma, count = steps.noise_multiplier, steps.steps
+    if sigma is None and count is None:
         raise PlanError(
-            f"recipe {recipe.name!r} takes its noise from the budget: leave --sigma out, or name a recipe with a "
-            "critic, such as --recipe dp-cgan."
+            f"recipe {recipe.name!r} leaves both the noise and the steps open: pass steps=… or noise_multiplier=…."
         )
-    if sigma is not None and steps is None:
-        recipe = replace(recipe, noise_multiplier=sigma, steps=None)
-    elif steps is not None and sigma is None:
-        recipe = replace(recipe, noise_multiplier=None, steps=steps)
-    elif steps is not None and sigma is not None:
-        recipe = replace(recipe, noise_multiplier=sigma, steps=steps)
-    return recipe if batch is None else replace(recipe, batch=batch)
+    made: Callable[[float, int], tuple[Charge, ...]] = lambda noise, taken: _charges(  # noqa: E731
+        [replace(one, noise_multiplier=noise, steps=taken) if one is steps else one for one in asked], rows, cap
+    )
+    if sigma is None:
+        wanted = count or 0
+        return made(noise_for(lambda value: made(value, wanted), budget), wanted)
+    if count is None:
+        known = sigma
+        return made(known, steps_for(lambda value: made(known, value), budget))
+    return made(sigma, count)
+
+
+def _charges(
+    asked: Sequence[Asked], rows: int | None, cap: int | None, *, shared: float = math.nan
+) -> tuple[Charge, ...]:
+    """The mechanisms of what is asked; shares together cost what one release with noise `shared` does."""
+    whole = sum(one.share for one in asked if isinstance(one, Share))
+    charges = []
+    for one in asked:
+        match one:
+            case Fixed(purpose=purpose, noise_multiplier=sigma):
+                charges.append(Charge(purpose, GaussianRelease(sigma)))
+            case Share(purpose=purpose, share=share, count=count):
+                sigma = shared * math.sqrt(count * whole / share)
+                charges.append(Charge(purpose, GaussianRelease(sigma, count)))
+            case Steps(purpose=purpose, batch=batch, noise_multiplier=noise, steps=steps):
+                capped = None if cap is None else rows
+                rate = _sampling_rate(batch, rows)
+                step = SubsampledGaussian(rate, noise or 0.0, steps or 0, batch_cap=cap, rows=capped)
+                charges.append(Charge(purpose, step))
+    return tuple(charges)
 
 
 def _sampling_rate(batch: int, rows: int | None) -> float:
@@ -273,95 +305,55 @@ def _sampling_rate(batch: int, rows: int | None) -> float:
     return batch / rows
 
 
-def _check_cap(recipe: Recipe, cap: int | None, rows: int | None, *, private: bool) -> None:
+def _told(charges: Sequence[Charge]) -> str:
+    for charge in charges:
+        if isinstance(charge.mechanism, SubsampledGaussian):
+            step = charge.mechanism
+            return f"σ = {step.noise_multiplier:g} for {step.steps:,} steps"
+    return "the releases of this recipe"
+
+
+def _filled(recipe: Recipe, charges: Sequence[Charge]) -> Recipe:
+    """The recipe with the noise and the steps of the plan, where these are fields of it."""
+    for charge in charges:
+        if isinstance(charge.mechanism, SubsampledGaussian):
+            step = charge.mechanism
+            filled: Recipe = replace(  # type: ignore[type-var]
+                recipe, noise_multiplier=step.noise_multiplier or None, steps=step.steps
+            )
+            return filled
+    return recipe
+
+
+def _check_cap(
+    recipe: Recipe, asked: Sequence[Asked], cap: int | None, rows: int | None, *, private: bool
+) -> None:
     """Refuse a cap that has no meaning, or that would cut batches often and so change what is learned."""
     if cap is None:
         return
-    if not private or not recipe.has_critic or rows is None:
+    steps = next((one for one in asked if isinstance(one, Steps)), None)
+    if not private or steps is None or rows is None:
         raise PlanError(
-            "a batch cap needs a private recipe with a critic and a public number of rows, on which its cost depends."
+            f"a batch cap needs private steps, which recipe {recipe.name!r} may not have, and a public number of rows, "
+            "on which its cost depends."
         )
-    least = math.ceil(recipe.batch + 4 * math.sqrt(recipe.batch * max(0.0, 1 - recipe.batch / rows)))
+    least = math.ceil(steps.batch + 4 * math.sqrt(steps.batch * max(0.0, 1 - steps.batch / rows)))
     if cap < least:
         raise PlanError(
-            f"a batch cap of {cap} would cut batches of {recipe.batch} too often; choose {least} or more, four "
+            f"a batch cap of {cap} would cut batches of {steps.batch} too often; choose {least} or more, four "
             "standard deviations above. Ten deviations above cost nothing."
         )
 
 
-def _training(
-    recipe: Recipe,
-    rate: float,
-    fixed: Sequence[Charge],
-    budget: Budget,
-    cap: int | None,
-    rows: int | None,
-) -> SubsampledGaussian:
-    """Fill in whichever of σ and T the recipe leaves open."""
-    sampled = partial(SubsampledGaussian, rate, batch_cap=cap, rows=None if cap is None else rows)
-
-    def charges(sigma: float, steps: int) -> Sequence[Charge]:
-        return (*fixed, Charge(TRAINING, sampled(sigma, steps)))
-
-    sigma, steps = recipe.noise_multiplier, recipe.steps
-    if sigma is None and steps is None:
-        raise PlanError(
-            f"recipe {recipe.name!r} leaves both the noise and the steps open: pass steps=… or noise_multiplier=…."
-        )
-    if sigma is None:
-        wanted = steps or 0
-        sigma, steps = noise_for(lambda value: charges(value, wanted), budget), wanted
-    elif steps is None:
-        known = sigma
-        steps = steps_for(lambda value: charges(known, value), budget)
-    return sampled(sigma, steps)
-
-
-def _statistic_plan(recipe: Recipe, schema: Schema | None, rows: int | None, budget: Budget) -> Plan:
-    """A run without a critic: every charge is a Gaussian release, and shares of 1/σ² decide between them."""
-    fixed = side_charges(recipe, schema, rows)
-
-    def charges(sigma: float) -> tuple[Charge, ...]:
-        return (*fixed, *shared_charges(recipe, schema, sigma))
-
-    sigma = noise_for(charges, budget)
-    taught = _with_lessons(recipe, charges(sigma), rows)
-    if taught != recipe:
-        return _statistic_plan(taught, schema, rows, budget)
-    return Plan(
-        recipe=replace(recipe, noise_multiplier=sigma),
-        schema=schema,
-        budget=budget,
-        rows=rows,
-        charges=charges(sigma),
-        spent=spent(charges(sigma), budget.delta, budget.adjacency),
-    )
-
-
-def _with_lessons(recipe: Recipe, charges: Sequence[Charge], rows: int | None) -> Recipe:
-    """The recipe with the one kind of lessons that suits its teacher's noise per row."""
-    if recipe.teacher is None:
-        return recipe
-    (release,) = (charge.mechanism for charge in charges if charge.purpose == TEACHER)
-    assert isinstance(release, GaussianRelease)
-    whole = release.noise_multiplier / math.sqrt(release.count)
-    return replace(recipe, teacher=recipe.teacher.at_noise(None if rows is None else whole / rows))
-
-
-def _baseline(recipe: Recipe, schema: Schema | None, rows: int | None) -> Plan:
+def _baseline(recipe: Recipe, schema: Schema | None, asked: Sequence[Asked], rows: int | None) -> Plan:
+    """The same run without noise: the charges say how batches are drawn, and cost nothing."""
     if rows is None:
         raise PlanError("a baseline without privacy needs the number of rows.")
-    if not recipe.has_critic:
-        teacher = None if recipe.teacher is None else recipe.teacher.at_noise(0.0)
-        recipe = replace(recipe, teacher=teacher)
-        return Plan(recipe=recipe, schema=schema, budget=None, rows=rows, charges=(), spent=None)
-    rate = _sampling_rate(recipe.batch, rows)
-    steps = recipe.steps or math.ceil(20 * rows / recipe.batch)
-    return Plan(
-        recipe=replace(recipe, steps=steps, noise_multiplier=None),
-        schema=schema,
-        budget=None,
-        rows=rows,
-        charges=(Charge(TRAINING, SubsampledGaussian(rate, 0.0, steps)),),
-        spent=None,
-    )
+    passes = [
+        replace(one, noise_multiplier=None, steps=one.steps or math.ceil(_BASELINE_EPOCHS * rows / one.batch))
+        for one in asked
+        if isinstance(one, Steps)
+    ]
+    charges = _charges(passes, rows, None)
+    filled = _filled(recipe.settled(charges, rows), charges)
+    return Plan(recipe=filled, schema=schema, budget=None, rows=rows, charges=charges, spent=None)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
@@ -37,12 +37,23 @@ if TYPE_CHECKING:
     from understudy.door.query import Batch, Chance
     from understudy.door.source import Rows
     from understudy.dpsgd.clipping import Clipping, ConcreteClip
+    from understudy.dpsgd.critics import Critic
     from understudy.dpsgd.objectives import Objective
 
-__all__ = ["ClippedGradients", "NoisyGradients", "critic_batch"]
+__all__ = ["ClippedGradients", "CriticStep", "NoisyGradients", "critic_batch"]
 
 _log = logging.getLogger(__name__)
 _Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True, eq=False)
+class CriticStep:
+    """What an audit needs to attack a step: the critic with its loss and rule, and the expected batch."""
+
+    critic: Critic
+    objective: Objective
+    clipping: Clipping
+    batch: int
 
 
 class ClippedGradients:

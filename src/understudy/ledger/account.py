@@ -8,6 +8,8 @@ from understudy.errors import CheckpointError
 from understudy.ledger.meter import Meter
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from understudy.ledger.entries import Entry
     from understudy.ledger.ledger import Ledger
     from understudy.planning import Plan
@@ -30,8 +32,13 @@ class Account(Protocol):
         """The run ends before anything was drawn; the reservation is given back."""
         ...
 
-    def announce(self) -> None:
+    def announce(self, purpose: str) -> None:
         """Something besides training steps is about to be drawn."""
+        ...
+
+    @property
+    def draws(self) -> Mapping[str, int]:
+        """How often each purpose was announced."""
         ...
 
     def charge(self) -> None:
@@ -107,9 +114,14 @@ class LedgerAccount:
         """Give the reservation back."""
         self._ledger.refund(self._open.entry)
 
-    def announce(self) -> None:
-        """Put on record that drawing begins; from here on there is no refund."""
-        self._ledger.progress(self._open.entry, self._open.entry.steps_charged)
+    def announce(self, purpose: str) -> None:
+        """Put on record what will be drawn; from here on there is no refund."""
+        self._open.entry = self._ledger.draw(self._open.entry, purpose)
+
+    @property
+    def draws(self) -> Mapping[str, int]:
+        """How often each purpose was announced."""
+        return self._open.entry.draws
 
     def charge(self) -> None:
         """Put the next step on record, unless its group already is."""

@@ -44,6 +44,7 @@ class Entry:
         charges: what was reserved.
         steps_charged: how many training steps were charged so far; at least as many as were drawn.
         drawn: whether drawing was announced; from then on there is no refund.
+        draws: how often each purpose besides training steps was announced.
         release: the hash of the published release, if there is one.
         time: when it was reserved (for readers; nothing depends on it).
         command: the command that reserved it.
@@ -57,6 +58,7 @@ class Entry:
     charges: tuple[Charge, ...]
     steps_charged: int = 0
     drawn: bool = False
+    draws: Mapping[str, int] = field(default_factory=dict)
     release: str | None = None
     time: str = ""
     command: str = ""

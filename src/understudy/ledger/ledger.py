@@ -149,24 +149,31 @@ class Ledger:
     def progress(self, entry: Entry, steps: int) -> Entry:
         """Charge the entry's steps up to number `steps`, before they are drawn; durable on return.
 
-        Call it with 0 before drawing anything else that was reserved (a histogram, a count).
-
         Raises:
             LedgerError: if the entry is closed, was claimed by another process, or has fewer steps.
         """
         with self._journal.transaction() as fresh:
             self._apply(fresh)
-            current = self._open(entry.id)
-            if current.owner != entry.owner:
-                raise LedgerError(
-                    f"entry {entry.id} was taken over by another process; this one must not go on."
-                )
+            current = self._owned(entry)
             if not current.steps_charged <= steps <= current.steps_planned:
                 raise LedgerError(
                     f"entry {entry.id} has charged {current.steps_charged} of {current.steps_planned} steps "
                     f"and cannot charge up to {steps}: progress goes forward, never beyond what was reserved."
                 )
             record = self._journal.append("progress", {"entry": entry.id, "steps": steps})
+        self._apply([record])
+        return self._known(entry.id)
+
+    def draw(self, entry: Entry, purpose: str) -> Entry:
+        """Put on record that one of the other charges is about to be drawn (a histogram, a count); durable on return.
+
+        Raises:
+            LedgerError: if the entry is closed or was claimed by another process.
+        """
+        with self._journal.transaction() as fresh:
+            self._apply(fresh)
+            self._owned(entry)
+            record = self._journal.append("draw", {"entry": entry.id, "purpose": purpose})
         self._apply([record])
         return self._known(entry.id)
 
@@ -224,6 +231,12 @@ class Ledger:
             raise LedgerError(f"entry {entry_id} is closed ({entry.status.value}); reserve a new one.")
         return entry
 
+    def _owned(self, entry: Entry) -> Entry:
+        current = self._open(entry.id)
+        if current.owner != entry.owner:
+            raise LedgerError(f"entry {entry.id} was taken over by another process; this one must not go on.")
+        return current
+
     def _counted(self, dataset: str) -> tuple[Charge, ...]:
         entries = (entry for entry in self._entries.values() if entry.dataset == dataset)
         return tuple(charge for entry in entries for charge in entry.counted())
@@ -262,6 +275,10 @@ class Ledger:
                 self._change(body["entry"], owner=body["owner"])
             case "progress":
                 self._change(body["entry"], steps_charged=int(body["steps"]), drawn=True)
+            case "draw":
+                draws = dict(self._known(body["entry"]).draws)
+                draws[body["purpose"]] = draws.get(body["purpose"], 0) + 1
+                self._change(body["entry"], draws=draws, drawn=True)
             case "close":
                 self._change(body["entry"], status=Status(body["action"]), release=body["release"])
             case unknown:

@@ -37,7 +37,7 @@ class Meter:
         self, ledger: Ledger, entry: Entry, *, largest_group: int = 1000, boundary: int | None = None
     ) -> None:
         self._ledger = ledger
-        self._entry = entry
+        self.entry = entry
         self._largest = largest_group
         self._boundary = boundary
         self._group = 1
@@ -45,19 +45,14 @@ class Meter:
         self.drawn = entry.steps_charged
 
     @property
-    def entry(self) -> Entry:
-        """The entry as last written."""
-        return self._entry
-
-    @property
     def left(self) -> int:
         """How many more steps may be drawn."""
-        return self._entry.steps_planned - self.drawn
+        return self.entry.steps_planned - self.drawn
 
     @property
     def settled(self) -> bool:
         """Whether every step on record was drawn; then a run can stop without wasting any."""
-        return self.drawn == self._entry.steps_charged
+        return self.drawn == self.entry.steps_charged
 
     def before_step(self) -> None:
         """Announce one step; returns when it is on record. Call it before the batch is drawn.
@@ -65,17 +60,17 @@ class Meter:
         Raises:
             LedgerError: if the reservation is used up, was closed or taken over, or cannot be written.
         """
-        if self.drawn >= self._entry.steps_charged:
+        if self.drawn >= self.entry.steps_charged:
             self._charge()
         self.drawn += 1
 
     def _charge(self) -> None:
         start = time.perf_counter()
-        planned = self._entry.steps_planned
+        planned = self.entry.steps_planned
         steps = min(self.drawn + self._group, max(planned, self.drawn + 1))
         if self._boundary is not None:
             steps = min(steps, (self.drawn // self._boundary + 1) * self._boundary)
-        self._entry = self._ledger.progress(self._entry, steps)
+        self.entry = self._ledger.progress(self.entry, steps)
         end = time.perf_counter()
         if math.isfinite(self._charged_at):
             step = max((start - self._charged_at) / self._group, 1e-9)

@@ -40,7 +40,7 @@ __all__ = [
     "read_plain_file",
 ]
 
-FORMAT = 1
+FORMAT = 2
 """The version of the folder format; raised whenever an older reader would misunderstand a newer folder."""
 
 WEIGHTS, CARD, README = "generator.safetensors", "card.json", "README.md"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,29 +11,20 @@ import torch
 from understudy.errors import ReleaseError
 from understudy.records.encode import decode
 from understudy.records.images import Images
-from understudy.release.weights import generator_with
-from understudy.synthesizers.codes.model import CodeGenerator
-from understudy.synthesizers.embedding.fit import Performer
-from understudy.synthesizers.embedding.warping import warped
-from understudy.synthesizers.gan.generators import draw_latent
-from understudy.synthesizers.marginals.model import TableGenerator
+from understudy.release.weights import model_with
+from understudy.synthesizers.protocol import Request
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     import pandas as pd
 
-    from understudy.recipes import Recipe
     from understudy.release.release import Release
-    from understudy.synthesizers.embedding.fit import Performing
 
-__all__ = ["doubtful", "sample", "sample_chunks"]
+__all__ = ["sample", "sample_chunks"]
 
 CHUNK = 4096
 """Records that are made at a time; bounds the memory of a draw of any size."""
-
-TRIES = 20
-"""How often an image is drawn anew until the teacher is certain of its class."""
 
 
 def sample(
@@ -54,8 +44,8 @@ def sample(
         label: make only records of this class.
         counts: make exactly this many records of each class, in this order.
         seed: the same seed gives the same records; None draws fresh ones.
-        certainty: draw images again until the teacher gives their class this probability, instead of the recipe's;
-            0 takes every image with the label that the teacher sees in it. For releases with a teacher.
+        certainty: draw images again until the labeller gives their class this probability, instead of the recipe's;
+            0 takes every image with the label that the labeller sees in it. For releases with a labeller.
 
     Returns:
         A data frame for tables and codes, `Images` for images.
@@ -88,77 +78,26 @@ def sample_chunks(
 
     Raises:
         ReleaseError: a class is unknown, a number is negative, the generator was not trained with labels, or there is
-            no teacher to be certain.
+            no labeller to be certain.
     """
     if rows < 0 or (rows == 0 and not counts):
         raise ReleaseError(f"the number of records must be positive, got {rows}.")
-    recipe, schema = _with_certainty(release.card.plan.recipe, certainty), release.schema
-    classes = schema.label_classes
+    schema, model = release.schema, model_with(release.weights, release.card.plan.recipe, release.schema)
+    if certainty is not None:
+        if model.certainty is None:
+            name = release.card.plan.recipe.name
+            raise ReleaseError(f"recipe {name!r} has no labeller, so a certainty cannot be asked for.")
+        if not 0 <= certainty < 1:
+            raise ReleaseError(f"a certainty is a probability below 1, got {certainty}.")
+        model.certainty = certainty
     source = torch.Generator().manual_seed(secrets.randbits(63) if seed is None else seed)
     chosen = label is not None or counts is not None
-    draw_labels = _label_plan(release, classes, rows, label, counts, source)
-    generator = generator_with(release.weights, recipe, schema)
+    draw_labels = _label_plan(release, schema.label_classes, rows, label, counts, source)
     with torch.inference_mode():
-        for intended, size in draw_labels:
-            encoded, labels = _draw(generator, recipe, intended, size, source, chosen=chosen)
-            yield decode(encoded.numpy(), None if labels is None else labels.numpy(), schema)
-
-
-def _with_certainty(recipe: Recipe, certainty: float | None) -> Recipe:
-    """The recipe with another certainty of its teacher, which is a matter of sampling only."""
-    if certainty is None:
-        return recipe
-    if recipe.teacher is None:
-        raise ReleaseError(f"recipe {recipe.name!r} has no teacher, so a certainty cannot be asked for.")
-    return replace(recipe, teacher=replace(recipe.teacher, certainty=certainty))
-
-
-def _draw(
-    generator: Performing,
-    recipe: Recipe,
-    labels: torch.Tensor | None,
-    size: int,
-    source: torch.Generator,
-    *,
-    chosen: bool,
-) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """Encoded records and their labels: as drawn, or as the teacher sees them if the release has one.
-
-    A record whose class the teacher is not certain of is drawn again. After the last try a class that was chosen
-    stands, and otherwise the teacher's label is taken.
-    """
-    encoded = _made(generator, recipe, labels, size, source)
-    if labels is None or not isinstance(generator, Performer):
-        return encoded, labels
-    assert recipe.teacher is not None
-    certainty = recipe.teacher.certainty
-    seen = generator.teacher(encoded).softmax(dim=1)
-    for _ in range(TRIES if chosen or certainty > 0 else 0):
-        again = doubtful(seen, labels, certainty)
-        if not len(again):
-            break
-        encoded[again] = _made(generator, recipe, labels[again], len(again), source)
-        seen[again] = generator.teacher(encoded[again]).softmax(dim=1)
-    return encoded, labels if chosen else seen.argmax(dim=1)
-
-
-def doubtful(seen: torch.Tensor, labels: torch.Tensor, certainty: float) -> torch.Tensor:
-    """Which records the teacher takes for another class, or not surely enough for the one asked for."""
-    probability, likeliest = seen.max(dim=1)
-    return ((likeliest != labels) | (probability < certainty)).nonzero().squeeze(1)
-
-
-def _made(
-    generator: Performing,
-    recipe: Recipe,
-    labels: torch.Tensor | None,
-    size: int,
-    source: torch.Generator,
-) -> torch.Tensor:
-    if isinstance(generator, (TableGenerator, CodeGenerator)):
-        return generator.draw(labels, size, source)
-    made: torch.Tensor = generator(draw_latent(recipe.latent, size, source), labels)
-    return made if recipe.warp is None else warped(made, recipe.warp, source)
+        for labels, size in draw_labels:
+            drawn = model.draw(Request(size, labels, chosen=chosen), source)
+            own = None if drawn.labels is None else drawn.labels.numpy()
+            yield decode(drawn.x.numpy(), own, schema)
 
 
 def _label_plan(

@@ -9,18 +9,16 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 
 from understudy.errors import PlanError, ReleaseError
-from understudy.synthesizers.embedding.fit import build_performer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from torch import Tensor
 
-    from understudy.recipes import Recipe
     from understudy.schema import Schema
-    from understudy.synthesizers.embedding.fit import Performing
+    from understudy.synthesizers.protocol import Model, Recipe
 
-__all__ = ["generator_with", "weights_from_bytes", "weights_to_bytes"]
+__all__ = ["model_with", "weights_from_bytes", "weights_to_bytes"]
 
 _LARGEST_GENERATOR = 2**28
 """More parameters than this are refused before anything is allocated."""
@@ -62,7 +60,7 @@ def _expected_tensors(recipe: Recipe, schema: Schema) -> dict[str, Tensor]:
     """Names, shapes and types of the generator's tensors, without allocating them."""
     try:
         with torch.device("meta"):
-            state = build_performer(recipe, schema).state_dict()
+            state = recipe.model(schema).state_dict()
     except (RuntimeError, ValueError, TypeError, OverflowError, PlanError) as problem:
         raise ReleaseError(f"the card describes a generator that cannot be built: {problem}.") from problem
     if sum(tensor.numel() for tensor in state.values()) > _LARGEST_GENERATOR:
@@ -70,8 +68,8 @@ def _expected_tensors(recipe: Recipe, schema: Schema) -> dict[str, Tensor]:
     return state
 
 
-def generator_with(weights: Mapping[str, Tensor], recipe: Recipe, schema: Schema) -> Performing:
-    """The generator with these weights, and with its teacher if it has one, ready to sample."""
-    generator = build_performer(recipe, schema)
-    generator.load_state_dict(dict(weights))
-    return generator.eval()
+def model_with(weights: Mapping[str, Tensor], recipe: Recipe, schema: Schema) -> Model:
+    """The model with these weights, ready to draw."""
+    model = recipe.model(schema)
+    model.load_state_dict(dict(weights))
+    return model.eval()

@@ -8,6 +8,7 @@ release is saved.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,13 +21,11 @@ from understudy.errors import CheckpointError
 from understudy.planning import Plan
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from torch import Tensor
 
 __all__ = ["Checkpoints", "RunState", "load_checkpoint", "save_checkpoint"]
 
-FORMAT = 1
+FORMAT = 2
 _KEY = "understudy"
 
 
@@ -56,10 +55,8 @@ class RunState:
     Args:
         format: version of this file's format.
         plan: what the run does; a resumed run must have the same plan.
-        step: how many steps the networks have taken.
-        label_weights: class frequencies as published at the start, never drawn again.
-        divisor: the public divisor as published at the start, never drawn again.
-        bound: the current bound of a quantile-adaptive rule.
+        step: how many steps were taken, counting those that a crash lost.
+        used: how often each purpose was drawn.
         draws: how many draws the seeded source has made; None for secure noise, which has no state.
         entry: the number of the ledger's entry that the run is charged to.
     """
@@ -67,9 +64,7 @@ class RunState:
     format: int = FORMAT
     plan: Plan
     step: int
-    label_weights: tuple[float, ...] | None = None
-    divisor: float
-    bound: float | None = None
+    used: Mapping[str, int]
     draws: int | None = None
     entry: str | None = None
 

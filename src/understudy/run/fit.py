@@ -1,4 +1,4 @@
-"""`fit`: private records and a plan in, a release out. The only place where private rows meet training."""
+"""`fit`: private records and a plan in, a release out."""
 
 from __future__ import annotations
 
@@ -12,27 +12,25 @@ import torch
 
 from understudy.data import read
 from understudy.door.source import Rows
-from understudy.dpsgd.clipping import PublicAdaptiveClip
-from understudy.errors import PlanError, UnderstudyError
-from understudy.recipes.parts import PublicWarmStart
+from understudy.errors import Interrupted, PlanError, UnderstudyError
 from understudy.records.encode import encode
 from understudy.run.devices import Device, chosen_device
-from understudy.run.run import CriticRun, Losses, Progress, StatisticRun
+from understudy.run.run import Progress, Run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from torch import Tensor
 
+    from understudy.door.door import Door
     from understudy.door.noise import Noise
     from understudy.ledger.account import Account
     from understudy.planning import Plan
     from understudy.release.release import Release
     from understudy.run.checkpoint import Checkpoints
-    from understudy.run.run import Run
     from understudy.schema import Schema
 
-__all__ = ["Losses", "Progress", "fit", "fit_in_stages", "rehearse"]
+__all__ = ["Progress", "fit", "fit_in_stages", "rehearse"]
 
 
 def fit(
@@ -45,9 +43,9 @@ def fit(
     stop: Callable[[], bool] | None = None,
     insecure_seed: int | None = None,
     device: Device = Device.CPU,
-    told: Callable[[Progress], None] | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
 ) -> Release:
-    """Train a generator on private records as the plan says, and release it.
+    """Make a generator from private records as the plan says, and release it.
 
     Args:
         data: a data frame, a pyarrow table, images, a path, or the name of a known data set.
@@ -58,7 +56,7 @@ def fit(
         stop: asked after each step; when it says yes, the run writes a checkpoint and raises `Interrupted`.
         insecure_seed: makes the run repeatable and the release NOT PRIVATE; for tests only.
         device: where networks are trained; the records stay on the CPU, and only batches are moved.
-        told: called after each step, for a progress bar.
+        on_progress: called after each step, for a progress bar.
 
     Raises:
         PlanError: the plan has no schema, the recipe needs public data that was not given, or there is no such device.
@@ -67,13 +65,19 @@ def fit(
         CheckpointError: the checkpoint is not one of this run.
         Interrupted: the run was asked to stop.
     """
-    kind = _kind_of(plan)
     public_rows = _public_rows(public, plan)
-    run = kind(plan, account, checkpoints, insecure_seed, chosen_device(device))
+    run = Run(
+        plan,
+        account=account,
+        checkpoints=checkpoints,
+        seed=insecure_seed,
+        device=chosen_device(device),
+        on_progress=on_progress,
+    )
     run.pay()
-    rows = _private_rows(data, run, plan)
-    run.prepare(rows, public_rows, told)
-    run.train(rows, public_rows, stop, told)
+    rows = _private_rows(data, run, plan, stop)
+    run.open(rows, public_rows)
+    run.train(public_rows, stop)
     return run.release(_public_source(public, public_rows))
 
 
@@ -83,7 +87,7 @@ def fit_in_stages(
     *,
     public: object | None = None,
     insecure_seed: int | None = None,
-    told: Callable[[Progress], None] | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
 ) -> Iterator[Release]:
     """Train once, and release the generator after the steps of each plan as if the run had ended there.
 
@@ -95,69 +99,69 @@ def fit_in_stages(
         plans: one plan with growing numbers of steps, and nothing else that differs but the cost.
         public: as for `fit`.
         insecure_seed: as for `fit`.
-        told: called after each step.
+        on_progress: called after each step.
 
     Raises:
         PlanError: the plans are not stages of one run.
     """
     last = plans[-1]
     for before, after in pairwise(plans):
-        same = replace(after.recipe, steps=before.steps) == before.recipe and after.rows == before.rows
-        if before.steps >= after.steps or not same:
+        shorter = replace(after.recipe, steps=before.steps)  # type: ignore[type-var]
+        if before.steps >= after.steps or shorter != before.recipe or after.rows != before.rows:
             raise PlanError(
                 "stages of a run need one recipe, one noise and growing numbers of steps, "
                 f"got {before.steps:,} and {after.steps:,} steps of {before.recipe.name!r} and {after.recipe.name!r}."
             )
-    kind = _kind_of(last)
     public_rows = _public_rows(public, last)
-    run = kind(last, None, None, insecure_seed)
-    rows = _private_rows(data, run, last)
-    run.prepare(rows, public_rows, told)
+    run = Run(last, seed=insecure_seed, on_progress=on_progress)
+    run.open(_private_rows(data, run, last, None), public_rows)
     for plan in plans:
-        run.train(rows, public_rows, None, told, until=plan.steps)
+        run.train(public_rows, until=plan.steps)
         yield run.release(_public_source(public, public_rows), plan)
 
 
 def rehearse(
-    plan: Plan, rows: Rows, public: Rows | None = None, *, noise: Noise, steps: int = 0, seed: int = 0
+    plan: Plan,
+    rows: Rows,
+    public: Rows | None = None,
+    *,
+    noise: Noise,
+    door: Callable[..., Door],
+    steps: int = 0,
+    seed: int = 0,
 ) -> Iterator[dict[str, Tensor]]:
     """What checkpoints of a run on stand-in rows would reveal: before the first step, then after each.
 
-    For audits. Everything that publishes and trains is the code of `fit`; nothing is paid and nothing is released.
+    For audits. Everything that asks and trains is the code of `fit`; nothing is paid and nothing is released.
 
     Args:
         plan: what is to be trained; it must have been made with a schema.
         rows: encoded records that are not private.
         public: records for a recipe that learns from public ones.
-        noise: the source of noise, which the auditor may watch.
+        noise: the source of noise.
+        door: the class of a door at which the auditor listens.
         steps: how many training steps are taken.
         seed: of networks and fakes; two rehearsals with one seed differ by rows and noise alone.
     """
-    run = _kind_of(plan)(plan, None, None, seed)
-    run.replace_noise(noise)
-    run.prepare(rows, public, None)
-    yield run.revealed()
+    run = Run(plan, seed=seed, noise=noise, door=door)
+    run.open(rows, public)
+    yield run.state()
     for _ in range(steps):
-        run.advance(rows, public)
-        yield run.revealed()
+        run.advance(public)
+        yield run.state()
 
 
-def _kind_of(plan: Plan) -> type[Run]:
-    if plan.schema is None:
-        raise PlanError(
-            "this plan was made without a schema, so it cannot be trained: pass a schema to plan()."
-        )
-    return CriticRun if plan.recipe.has_critic else StatisticRun
-
-
-def _private_rows(data: object, run: Run, plan: Plan) -> Rows:
-    """The private rows; if they cannot be read, nothing was drawn and the reservation is given back."""
+def _private_rows(data: object, run: Run, plan: Plan, stop: Callable[[], bool] | None) -> Rows:
+    """The private rows; if they cannot be read, or the run is stopped meanwhile, the reservation is given back."""
     assert plan.schema is not None
     try:
-        return _read_rows(data, plan.schema)
+        rows = _read_rows(data, plan.schema)
+        if stop is not None and stop():
+            raise Interrupted("stopped while the data was read, as asked; nothing was drawn and nothing spent.")
     except UnderstudyError:
         run.give_back()
         raise
+    return rows
 
 
 def _read_rows(data: object, schema: Schema) -> Rows:
@@ -167,10 +171,7 @@ def _read_rows(data: object, schema: Schema) -> Rows:
 
 
 def _public_rows(public: object | None, plan: Plan) -> Rows | None:
-    needed = isinstance(plan.recipe.warm_start, PublicWarmStart) or isinstance(
-        plan.recipe.clipping, PublicAdaptiveClip
-    )
-    if needed and public is None:
+    if public is None and plan.recipe.learns_from_public:
         raise PlanError(
             f"recipe {plan.recipe.name!r} learns from public data: pass it with --public (public=…). It must not be "
             "part of the private data."

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Protocol, Self
 
+from understudy.errors import RecipeError
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
@@ -17,10 +19,11 @@ if TYPE_CHECKING:
 
     from understudy.door.door import Door
     from understudy.door.source import Rows
+    from understudy.dpsgd.step import CriticStep
     from understudy.privacy.mechanisms import Charge
     from understudy.schema import Schema
 
-__all__ = ["Asked", "Drawn", "Fitter", "Fixed", "Losses", "Model", "Recipe", "Request", "Share", "Steps"]
+__all__ = ["Asked", "Drawn", "Fitter", "Fixed", "Losses", "Model", "Recipe", "RecipeDefaults", "Request", "Share", "Steps"]
 
 
 @dataclass(frozen=True)
@@ -113,8 +116,26 @@ class Recipe(Protocol):
         """The recipe with what it decides by the noise that its budget gives; itself if nothing."""
         ...
 
+    @property
     def learns_from_public(self) -> bool:
         """Whether it needs declared public records."""
+        ...
+
+    @property
+    def one_thread(self) -> bool:
+        """Whether its networks are so small that one thread is fastest."""
+        ...
+
+    def varied(self, setting: str, value: float) -> Self:
+        """The recipe with another value of something that a sweep may vary besides steps, batch and noise.
+
+        Raises:
+            RecipeError: it has no such setting.
+        """
+        ...
+
+    def critic_step(self, schema: Schema) -> CriticStep | None:
+        """The clipped step of its critic, for an audit by canaries; None without one."""
         ...
 
     def fitter(self, schema: Schema, *, seed: int | None, device: torch.device) -> Fitter:
@@ -124,6 +145,43 @@ class Recipe(Protocol):
     def model(self, schema: Schema) -> Model:
         """What is released, with fresh weights: its names and shapes are those of the file."""
         ...
+
+
+class RecipeDefaults:
+    """What most recipes answer; a recipe inherits it and overrides what differs."""
+
+    name: str
+
+    def sees(self, schema: Schema) -> Schema:
+        """The schema itself."""
+        return schema
+
+    def settled(self, charges: Sequence[Charge], rows: int | None) -> Self:
+        """The recipe itself."""
+        del charges, rows
+        return self
+
+    @property
+    def learns_from_public(self) -> bool:
+        """No."""
+        return False
+
+    @property
+    def one_thread(self) -> bool:
+        """Yes."""
+        return True
+
+    def varied(self, setting: str, value: float) -> Self:
+        """Refuses."""
+        raise RecipeError(
+            f"recipe {self.name!r} has no {setting} that could be {value:g}: vary steps, or choose a recipe with a critic, "
+            "such as dp-cgan."
+        )
+
+    def critic_step(self, schema: Schema) -> CriticStep | None:
+        """None."""
+        del schema
+        return None
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from understudy.errors import RecipeError
 from understudy.schema import CodeSchema
-from understudy.synthesizers.protocol import Asked, Share
+from understudy.synthesizers.protocol import Asked, RecipeDefaults, Share
 from understudy.synthesizers.shared.beginning import asked_labels
 from understudy.synthesizers.shared.parts import (
     LABELS,
@@ -20,11 +20,8 @@ from understudy.synthesizers.shared.parts import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import torch
 
-    from understudy.privacy.mechanisms import Charge
     from understudy.schema import Schema
     from understudy.synthesizers.codes.fit import CodesFitter
     from understudy.synthesizers.codes.model import CodeModel
@@ -40,7 +37,7 @@ LENGTHS, CODE_COUNTS, CODE_PAIRS, REPEATS = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class CodesRecipe:
+class CodesRecipe(RecipeDefaults):
     """A mixture of rates fitted to noisy counts: codes per record, codes, codes in pairs, repetitions.
 
     The influence of a record is bounded by how many codes it has, not by how many there are.
@@ -93,10 +90,6 @@ class CodesRecipe:
         if not 0 < self.covered <= 1:
             raise RecipeError(f"the share of covered records must lie in (0, 1], got {self.covered}.")
 
-    def sees(self, schema: Schema) -> Schema:
-        """The schema itself."""
-        return schema
-
     def refuses(self, schema: Schema) -> str | None:
         """Anything but codes."""
         if isinstance(schema, CodeSchema):
@@ -117,15 +110,6 @@ class CodesRecipe:
                 Share(REPEATS, self.repeat_share if counted else 0.0),
             ),
         )
-
-    def settled(self, charges: Sequence[Charge], rows: int | None) -> CodesRecipe:
-        """Itself: how many codes count follows from what is published."""
-        del charges, rows
-        return self
-
-    def learns_from_public(self) -> bool:
-        """Never."""
-        return False
 
     def fitter(self, schema: Schema, *, seed: int | None, device: torch.device) -> CodesFitter:
         """The free training towards the published counts, always on the CPU: it takes seconds."""

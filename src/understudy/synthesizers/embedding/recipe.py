@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from understudy.errors import RecipeError
 from understudy.privacy.mechanisms import GaussianRelease
 from understudy.schema import ImageSchema
-from understudy.synthesizers.protocol import Asked, Share
+from understudy.synthesizers.protocol import Asked, RecipeDefaults, Share
 from understudy.synthesizers.shared.beginning import asked_labels
 from understudy.synthesizers.shared.parts import (
     LABELS,
@@ -171,7 +171,7 @@ class UpsamplingGenerator:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EmbeddingRecipe:
+class EmbeddingRecipe(RecipeDefaults):
     """A generator of labelled images fitted to a private mean embedding, with a private labeller of what it makes.
 
     Args:
@@ -211,10 +211,6 @@ class EmbeddingRecipe:
         if self.averaging is not None and not 0 <= self.averaging < 1:
             raise RecipeError(f"recipe {self.name!r}: averaging is a decay in [0, 1), got {self.averaging}.")
 
-    def sees(self, schema: Schema) -> Schema:
-        """The schema itself."""
-        return schema
-
     def refuses(self, schema: Schema) -> str | None:
         """Anything but labelled images that are large enough for wavelets."""
         cure = "Use a recipe with a critic, such as small-images or dp-cgan."
@@ -246,8 +242,9 @@ class EmbeddingRecipe:
                 noise = charge.mechanism.noise_multiplier / math.sqrt(charge.mechanism.count)
         return replace(self, labeller=self.labeller.at_noise(None if rows is None else noise / rows))
 
-    def learns_from_public(self) -> bool:
-        """Never."""
+    @property
+    def one_thread(self) -> bool:
+        """Its generator is large."""
         return False
 
     def fitter(self, schema: Schema, *, seed: int | None, device: torch.device) -> EmbeddingFitter:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from understudy.errors import RecipeError
@@ -37,6 +37,10 @@ class DenseGenerator:
     hidden: tuple[int, ...] = (128,)
     activation: Activation = Activation.RELU
 
+    def with_capacity(self, capacity: int) -> DenseGenerator:
+        """The same with hidden layers of this width."""
+        return replace(self, hidden=(capacity,) * len(self.hidden))
+
 
 @dataclass(frozen=True)
 class DeconvGenerator:
@@ -45,6 +49,10 @@ class DeconvGenerator:
     kind: ClassVar[str] = "deconv"
     capacity: int = 32
     batch_norm: bool = True
+
+    def with_capacity(self, capacity: int) -> DeconvGenerator:
+        """The same with another capacity."""
+        return replace(self, capacity=capacity)
 
 
 @dataclass(frozen=True)
@@ -67,6 +75,10 @@ class DenseCritic:
         if self.label_weight is not None and not 0 < self.label_weight < math.inf:
             raise RecipeError(f"the label's weight must be positive and finite, got {self.label_weight}.")
 
+    def with_capacity(self, capacity: int) -> DenseCritic:
+        """The same with hidden layers of this width."""
+        return replace(self, hidden=(capacity,) * len(self.hidden))
+
 
 @dataclass(frozen=True)
 class ConvCritic:
@@ -75,6 +87,10 @@ class ConvCritic:
     kind: ClassVar[str] = "conv"
     capacity: int = 32
     activation: Activation = Activation.LEAKY_RELU
+
+    def with_capacity(self, capacity: int) -> ConvCritic:
+        """The same with another capacity."""
+        return replace(self, capacity=capacity)
 
 
 @dataclass(frozen=True)

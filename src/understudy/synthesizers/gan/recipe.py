@@ -16,7 +16,7 @@ from understudy.synthesizers.gan.parts import (
     DenseGenerator,
     PublicWarmStart,
 )
-from understudy.synthesizers.protocol import Asked, Fixed, Steps
+from understudy.synthesizers.protocol import Asked, Fixed, RecipeDefaults, Steps
 from understudy.synthesizers.shared.beginning import asked_labels
 from understudy.synthesizers.shared.parts import (
     LABELS,
@@ -29,11 +29,9 @@ from understudy.synthesizers.shared.parts import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import torch
 
-    from understudy.privacy.mechanisms import Charge
+    from understudy.dpsgd.step import CriticStep
     from understudy.schema import Schema
     from understudy.synthesizers.gan.fit import GanFitter
     from understudy.synthesizers.gan.model import GanModel
@@ -44,7 +42,7 @@ TRAINING = "training"
 
 
 @dataclass(frozen=True, kw_only=True)
-class GanRecipe:
+class GanRecipe(RecipeDefaults):
     """Everything that distinguishes one private GAN from another.
 
     Of `noise_multiplier` and `steps` at least one must be given, here or to `plan`; the other follows from the budget.
@@ -134,14 +132,34 @@ class GanRecipe:
         steps = Steps(TRAINING, self.batch, self.noise_multiplier, self.steps)
         return (*asked_rows(rows), *labels, steps)
 
-    def settled(self, charges: Sequence[Charge], rows: int | None) -> GanRecipe:
-        """Itself."""
-        del charges, rows
-        return self
-
+    @property
     def learns_from_public(self) -> bool:
         """For a warm start, and for bounds that follow public gradients."""
         return self.warm_start is not None or isinstance(self.clipping, PublicAdaptiveClip)
+
+    @property
+    def one_thread(self) -> bool:
+        """Convolutions profit from more."""
+        return isinstance(self.critic, DenseCritic)
+
+    def varied(self, setting: str, value: float) -> GanRecipe:
+        """Another clipping bound (`clip`), or another capacity of both networks."""
+        if setting == "clip":
+            return replace(self, clipping=self.clipping.with_bound(value))
+        if setting == "capacity":
+            return replace(
+                self,
+                generator=self.generator.with_capacity(int(value)),
+                critic=self.critic.with_capacity(int(value)),
+            )
+        return super().varied(setting, value)
+
+    def critic_step(self, schema: Schema) -> CriticStep:
+        """The critic with its loss and rule."""
+        from understudy.dpsgd.step import CriticStep
+        from understudy.synthesizers.gan.critics import build_critic
+
+        return CriticStep(build_critic(self, schema), self.objective, self.clipping, self.batch)
 
     def fitter(self, schema: Schema, *, seed: int | None, device: torch.device) -> GanFitter:
         """The two networks and whose turn it is."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from understudy.errors import RecipeError
 from understudy.schema import TableSchema
-from understudy.synthesizers.protocol import Asked, Share
+from understudy.synthesizers.protocol import Asked, RecipeDefaults, Share
 from understudy.synthesizers.shared.beginning import asked_labels
 from understudy.synthesizers.shared.parts import (
     LABELS,
@@ -20,11 +20,8 @@ from understudy.synthesizers.shared.parts import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import torch
 
-    from understudy.privacy.mechanisms import Charge
     from understudy.schema import Schema
     from understudy.synthesizers.marginals.fit import MarginalsFitter
     from understudy.synthesizers.marginals.model import TableModel
@@ -35,7 +32,7 @@ COLUMNS, LABEL_PAIRS, PAIRS = "column counts", "label pairs", "column pairs"
 
 
 @dataclass(frozen=True, kw_only=True)
-class MarginalsRecipe:
+class MarginalsRecipe(RecipeDefaults):
     """A mixture of products fitted to noisy counts of columns, of columns by class, and of columns in pairs.
 
     Each kind of counts is one vector of k tables with sensitivity √k, and one Gaussian release.
@@ -94,10 +91,6 @@ class MarginalsRecipe:
         """How many bins a column of numbers has at most, those in the tails included."""
         return self.bins + 2 * self.tails
 
-    def sees(self, schema: Schema) -> Schema:
-        """The schema itself."""
-        return schema
-
     def refuses(self, schema: Schema) -> str | None:
         """Anything but tables."""
         if isinstance(schema, TableSchema):
@@ -117,15 +110,6 @@ class MarginalsRecipe:
                 Share(PAIRS, self.pair_share if several else 0.0),
             ),
         )
-
-    def settled(self, charges: Sequence[Charge], rows: int | None) -> MarginalsRecipe:
-        """Itself: bins and groups follow from what is published."""
-        del charges, rows
-        return self
-
-    def learns_from_public(self) -> bool:
-        """Never."""
-        return False
 
     def fitter(self, schema: Schema, *, seed: int | None, device: torch.device) -> MarginalsFitter:
         """The free training towards the published counts, always on the CPU: it takes seconds."""
