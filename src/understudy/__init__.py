@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from understudy.evaluation import Evaluation, evaluate
     from understudy.planning import Plan, plan
     from understudy.privacy.budget import Adjacency, Budget
-    from understudy.recipes import Recipe
+    from understudy.synthesizers.protocol import Recipe
     from understudy.release.release import Release
     from understudy.release.sampling import sample
     from understudy.run.fit import fit
@@ -52,7 +52,7 @@ _HOMES = {
     "Evaluation": "understudy.evaluation",
     "ImageSchema": "understudy.schema",
     "Plan": "understudy.planning",
-    "Recipe": "understudy.recipes",
+    "Recipe": "understudy.synthesizers.protocol",
     "Release": "understudy.release.release",
     "Schema": "understudy.schema",
     "TableSchema": "understudy.schema",

@@ -6,34 +6,31 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import torch
+from torch import nn
 
 from understudy.audit.production import ProductionSubject, engine_claim, engine_sampler
 from understudy.audit.rehearsal import observed_charges, rehearsal_readings, rehearse_with_canaries
 from understudy.audit.step import Thoroughness, audit
 from understudy.audit.verdict import Audit, Outcome, Reading, judge
 from understudy.audit.wide import WideCritic
-from understudy.charges import TRAINING
 from understudy.door.noise import SecureNoise, SeededNoise
 from understudy.dpsgd.clipping import MicrobatchClip
 from understudy.errors import PlanError
-from understudy.planning import without_label
 from understudy.privacy.accounting import spent
-from understudy.recipes.parts import ConvCritic
 from understudy.records.encode import encoded_shape
 from understudy.schema import ImageSchema
-from understudy.synthesizers.gan.critics import build_critic
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from understudy.audit.rehearsal import Rehearsed
     from understudy.door.noise import Noise
+    from understudy.dpsgd.step import CriticStep
     from understudy.planning import Plan
     from understudy.privacy.mechanisms import Charge
-    from understudy.recipes import Recipe
     from understudy.schema import Schema
 
-__all__ = ["audit_plan", "effort_for"]
+__all__ = ["audit_plan", "effort_for", "effort_of"]
 
 _STAND_IN = ImageSchema(28, 28, 1, classes=tuple("0123456789"))
 """What a record looks like in plans that were made without a schema."""
@@ -69,15 +66,21 @@ def audit_plan(
         raise PlanError(
             "a baseline without privacy claims nothing that could be audited: plan with an epsilon."
         )
-    places, effort = effort_for(plan.recipe)
-    how = thoroughness or effort
     sources = _sources(seed)
-    schema = _schema_of(plan)
+    schema = plan.recipe.sees(plan.schema or _STAND_IN)
+    step = _critic_step(plan, schema)
+    if step is None and canaries is not None:
+        raise PlanError(
+            f"recipe {plan.recipe.name!r} has no critic, so --canaries would have no effect: it is audited by records "
+            "with and without which the whole run is rehearsed. Leave --canaries out."
+        )
+    places, effort = (0, Thoroughness()) if step is None else effort_for(step)
+    how = thoroughness or effort
     seen = rehearse_with_canaries(plan, schema, sources, seed=seed or 0)
     published = rehearsal_readings(seen, how.alpha)
-    if any(charge.purpose == TRAINING for charge in plan.charges):
-        subject = _subject(plan, schema, canaries or places, sources)
-        claim = engine_claim(plan.training, plan.recipe.clipping, plan.budget.delta)
+    if step is not None:
+        subject = _subject(plan, step, schema, canaries or places, sources)
+        claim = engine_claim(plan.training, step.clipping, plan.budget.delta)
         stepped = audit(subject, claim, how, seed=seed or 0, told=told)
         places, rounds, found = stepped.canaries, stepped.rounds, [*stepped.readings, *published]
     else:
@@ -108,45 +111,54 @@ def _sources(seed: int | None) -> Callable[[], Noise]:
     return make
 
 
-def _schema_of(plan: Plan) -> Schema:
-    schema: Schema = plan.schema or _STAND_IN
-    return schema if plan.recipe.conditional else without_label(schema)
+def _critic_step(plan: Plan, schema: Schema) -> CriticStep | None:
+    """The critic of the recipe with fresh weights, always the same ones; None without private steps."""
+    if plan.sampled is None:
+        return None
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return plan.recipe.critic_step(schema)
 
 
-def effort_for(recipe: Recipe) -> tuple[int, Thoroughness]:
+def effort_of(plan: Plan) -> Thoroughness:
+    """How much is observed of a plan by default."""
+    step = _critic_step(plan, plan.recipe.sees(plan.schema or _STAND_IN))
+    return Thoroughness() if step is None else effort_for(step)[1]
+
+
+def effort_for(step: CriticStep) -> tuple[int, Thoroughness]:
     """Canaries and rounds that prove most for the time they take, by the kind of critic.
 
     Places for canaries and records are dear in a convolutional critic, so it gets few of both and many rounds. In
     microbatches canaries drown each other, and only rounds with a single one see it move the release.
     """
-    if isinstance(recipe.critic, ConvCritic):
+    if any(isinstance(layer, nn.Conv2d) for layer in step.critic.modules()):
         canaries = 48
         how = Thoroughness(rounds=400, opposed_rounds=200, training_rounds=60, shares=(0.125, 0.375))
     else:
-        canaries, large = 240, sum(recipe.critic.hidden) > _LARGE
+        widths = [layer.out_features for layer in step.critic.modules() if isinstance(layer, nn.Linear)]
+        canaries, large = 240, sum(widths[:-1]) > _LARGE
         how = Thoroughness(
             rounds=80 if large else 160,
             opposed_rounds=80 if large else 300,
             training_rounds=60 if large else 100,
         )
-    if isinstance(recipe.clipping, MicrobatchClip):
+    if isinstance(step.clipping, MicrobatchClip):
         how = replace(how, opposed_rounds=600)
     return canaries, how
 
 
-def _subject(plan: Plan, schema: Schema, canaries: int, sources: Callable[[], Noise]) -> ProductionSubject:
-    recipe = plan.recipe
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        critic = build_critic(recipe, schema)
+def _subject(
+    plan: Plan, step: CriticStep, schema: Schema, canaries: int, sources: Callable[[], Noise]
+) -> ProductionSubject:
     return ProductionSubject(
-        recipe.name,
-        WideCritic(critic, encoded_shape(schema), canaries),
+        plan.recipe.name,
+        WideCritic(step.critic, encoded_shape(schema), canaries),
         plan.training,
-        recipe.clipping,
-        recipe.objective,
+        step.clipping,
+        step.objective,
         sources(),
-        divisor=float(recipe.batch),
+        divisor=float(step.batch),
         sampler=engine_sampler(plan.training, sources()),
     )
 
@@ -157,8 +169,8 @@ def _composition(plan: Plan, seen: Rehearsed, found: list[Reading], alpha: float
     assert plan.spent is not None
     training = [
         replace(charge, mechanism=replace(plan.training, noise_multiplier=_observed_multiplier(found)))
-        for charge in plan.charges
-        if charge.purpose == TRAINING
+        for charge in plan.run_charges
+        if charge == plan.sampled
     ]
     bound = 0.0
     for charges in set(observed_charges(seen, alpha)):

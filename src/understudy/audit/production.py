@@ -14,11 +14,14 @@ import torch
 from torch import nn
 
 from understudy.audit.claims import Claim
+from understudy.audit.listening import Ear, listening
 from understudy.audit.step import LOUD
+from understudy.door.door import Door
 from understudy.door.source import Rows
-from understudy.dpsgd import Critic, PrivateStep
-from understudy.dpsgd.clipping import GlobalClip, QuantileAdaptiveClip
-from understudy.dpsgd.objectives import Minimax
+from understudy.dpsgd import Critic
+from understudy.dpsgd.clipping import MicrobatchClip, QuantileAdaptiveClip
+from understudy.dpsgd.step import NoisyGradients
+from understudy.privacy.mechanisms import Charge
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -30,7 +33,7 @@ if TYPE_CHECKING:
     from understudy.audit.readings import Floats
     from understudy.audit.wide import WideCritic
     from understudy.door.noise import Noise
-    from understudy.dpsgd import ClippedSum
+    from understudy.door.query import Batch
     from understudy.dpsgd.clipping import Clipping
     from understudy.dpsgd.objectives import Objective
     from understudy.privacy.mechanisms import SubsampledGaussian
@@ -38,14 +41,7 @@ if TYPE_CHECKING:
 __all__ = ["ProductionSubject", "engine_claim", "engine_sampler", "engine_step"]
 
 
-class _Watched(PrivateStep):
-    """The production step; it only remembers the two public numbers that scaled its latest release."""
-
-    unit: float = 1.0
-
-    def _noisy_mean(self, total: ClippedSum, divisor: float) -> dict[str, Tensor]:
-        self.unit = total.sensitivity / divisor
-        return super()._noisy_mean(total, divisor)
+_STEP = "audited step"
 
 
 def engine_step(
@@ -55,7 +51,7 @@ def engine_step(
     noise: Noise,
     *,
     divisor: float = 64.0,
-    make: Callable[..., _Watched] = _Watched,
+    make: Callable[..., NoisyGradients] = NoisyGradients,
 ) -> Step:
     """The production step as (critic, real rows, fake rows) → noisy gradient in units of its sensitivity.
 
@@ -82,14 +78,21 @@ def _on_chosen_records(
     objective: Objective,
     noise: Noise,
     divisor: float,
-    make: Callable[..., _Watched],
+    make: Callable[..., NoisyGradients],
 ) -> Callable[[Critic, Rows, Rows], dict[str, Tensor]]:
-    always = replace(mechanism, sampling_rate=1.0, steps=2**62, batch_cap=None, rows=None)
-    step = make(always, clipping, objective, noise, divisor)
+    charge = Charge(_STEP, replace(mechanism, sampling_rate=1.0, steps=2**62, batch_cap=None, rows=None))
+    step = make(_STEP, clipping, objective, divisor)
 
     def release(critic: Critic, real: Rows, fake: Rows) -> dict[str, Tensor]:
-        gradients = step.step(critic, real, fake, fake)
-        return {name: gradient.double() / step.unit for name, gradient in gradients.items()}
+        ear = Ear()
+        door = listening(ear)(real, (charge,), noise)
+        gradients = step.step(door, critic, fake, fake)
+        unit = ear.draws[-1].scale / (mechanism.noise_multiplier * divisor)
+        if isinstance(clipping, QuantileAdaptiveClip):  # part of the noise is the count's
+            unit *= mechanism.noise_multiplier / clipping.gradient_multiplier(mechanism.noise_multiplier)
+        if isinstance(clipping, MicrobatchClip):
+            unit *= clipping.size
+        return {name: gradient.double() / unit for name, gradient in gradients.items()}
 
     return release
 
@@ -122,7 +125,7 @@ class ProductionSubject:
         divisor: float,
         sampler: Callable[[int], NDArray[np.int64]] | None = None,
         fakes: int = 2,
-        make: Callable[..., _Watched] = _Watched,
+        make: Callable[..., NoisyGradients] = NoisyGradients,
     ) -> None:
         self.name, self.canaries, self.sampler = name, wide.canaries, sampler
         self.blocks, self.shared = wide.own, wide.shared
@@ -148,33 +151,37 @@ def engine_claim(mechanism: SubsampledGaussian, clipping: Clipping, delta: float
     return Claim(mechanism, delta)
 
 
-class _WatchedRows:
+class _WatchedRows(Rows):
     """Rows without content that remember which of them were taken."""
 
-    def __init__(self, rows: int) -> None:
-        self.taken = torch.empty(0, dtype=torch.int64)
-        self._rows = rows
-
-    def __len__(self) -> int:
-        return self._rows
-
     def take(self, indices: Tensor, like: Tensor) -> tuple[Tensor, None]:
-        self.taken = indices
+        """Remember, and hand out zeros."""
+        object.__setattr__(self, "taken", indices)
         return like.new_zeros(len(indices), 1), None
 
 
+class _Nothing:
+    """A query that sums nothing: only the batch is of interest."""
+
+    rows_at_once, sensitivity = 1, 1.0
+
+    def zero(self) -> list[Tensor]:
+        return [torch.zeros(1, dtype=torch.float64)]
+
+    def add(self, sums: list[Tensor], batch: Batch) -> None:
+        del sums, batch
+
+
 def engine_sampler(
-    mechanism: SubsampledGaussian, noise: Noise, make: Callable[..., PrivateStep] = PrivateStep
+    mechanism: SubsampledGaussian, noise: Noise, make: Callable[..., Door] = Door
 ) -> Callable[[int], NDArray[np.int64]]:
-    """The batches that the production step really draws: row numbers out of so many rows."""
-    endless = replace(mechanism, steps=2**62)
-    step = make(endless, GlobalClip(1.0), Minimax(), noise, 1.0)
-    critic = Critic(nn.Sequential(nn.Linear(1, 1)))
-    fakes = Rows(torch.zeros(1, 1))
+    """The batches that the door really draws: row numbers out of so many rows."""
+    charge = Charge(_STEP, replace(mechanism, steps=2**62))
 
     def sampler(rows: int) -> NDArray[np.int64]:
-        watched = _WatchedRows(rows)
-        step.step(critic, watched, fakes)  # type: ignore[arg-type]
-        return watched.taken.numpy()
+        watched = _WatchedRows(torch.zeros(rows, 0))
+        make(watched, (charge,), noise).step(_STEP, _Nothing(), torch.zeros(1))
+        taken: Tensor = watched.taken  # type: ignore[attr-defined]
+        return taken.numpy()
 
     return sampler

@@ -1,7 +1,7 @@
 """Audit of a whole run: what it publishes at the start, and what its checkpoints reveal after each step.
 
 The real code of `fit` runs on stand-in records, once without and a few times with one canary record more, and the
-auditor listens at the only door through which anything private may leave (`wiretap`). History is forced, so at every
+auditor listens at the only door through which anything private may leave (`listening`). History is forced, so at every
 release the two runs have seen the same past, and the difference of what they are about to release is exactly what one
 record changes: no statistics are needed for it. Three things follow:
 
@@ -21,14 +21,14 @@ import numpy as np
 import torch
 from scipy import stats
 
+from understudy.audit.listening import Draw, Ear, listening
 from understudy.audit.readings import Spread, every_tensor_of
 from understudy.audit.verdict import Outcome, Reading
-from understudy.audit.wiretap import Draw, Wiretap
 from understudy.door.source import Rows
 from understudy.privacy.mechanisms import Charge, GaussianRelease, SubsampledGaussian
-from understudy.recipes.parts import NoWarmStart
-from understudy.records.encode import decode, encode, encoded_shape
+from understudy.records.encode import encoded_shape
 from understudy.run.fit import rehearse
+from understudy.run.stand_ins import stand_in_rows, valid_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -70,8 +70,7 @@ def rehearse_with_canaries(
 ) -> Rehearsed:
     """Run the plan's own code on stand-in records, without and with a canary.
 
-    Every record is in every batch, training takes two steps, and a warm start on public records is left out; all else
-    is as planned.
+    Every record is in every batch, training takes two steps, and public records are few; all else is as planned.
 
     Args:
         plan: what is to be trained.
@@ -81,40 +80,43 @@ def rehearse_with_canaries(
     """
     shortened = _shortened(plan, schema)
     rows = stand_in_rows(schema, _ROWS, seed)
-    first = Wiretap(noise())
-    expected = _states(shortened, rows, first, seed)
-    taps, leaked = [first], set[str]()
+    first = Ear()
+    expected = _states(shortened, rows, noise(), first, seed)
+    ears, leaked = [first], set[str]()
     for canary in range(_CANARIES):
-        tap = Wiretap(noise(), first.draws)
-        found = _states(shortened, _with(rows, _canary(schema, canary, seed)), tap, seed)
+        ear = Ear(first.draws)
+        found = _states(shortened, _with(rows, _canary(schema, canary, seed)), noise(), ear, seed)
         leaked |= {
             name for one, other in zip(expected, found, strict=True) for name in _differing(one, other)
         }
-        taps.append(tap)
-    probe = Wiretap(noise())
-    probe.perturb([torch.zeros(_PROBED, dtype=torch.float64)], 1.0, 1.0)
-    return Rehearsed(
-        shortened, tuple(tuple(tap.draws) for tap in taps), tuple(sorted(leaked)), probe.draws[0]
-    )
+        ears.append(ear)
+    heard = tuple(tuple(ear.draws) for ear in ears)
+    return Rehearsed(shortened, heard, tuple(sorted(leaked)), _probe(noise()))
+
+
+def _probe(noise: Noise) -> Draw:
+    """Noise asked of the source itself."""
+    drawn = torch.zeros(_PROBED, dtype=torch.float64)
+    noise.perturb([drawn], 1.0, 1.0)
+    return Draw("the source", np.zeros(_PROBED), drawn.numpy(), 1.0, (drawn,))
 
 
 def _shortened(plan: Plan, schema: Schema) -> Plan:
-    """The same charges on a few rows: every record in every batch, two steps, no warm start."""
+    """The same charges on a few rows: every record in every batch, two steps."""
     charges = tuple(
         Charge(c.purpose, replace(c.mechanism, sampling_rate=1.0, steps=_STEPS, batch_cap=None, rows=None))
         if isinstance(c.mechanism, SubsampledGaussian)
         else c
-        for c in plan.charges
+        for c in plan.run_charges
     )
-    recipe = replace(plan.recipe, warm_start=NoWarmStart())
     rows = None if plan.rows is None else _ROWS
-    return replace(plan, schema=schema, recipe=recipe, rows=rows, charges=charges)
+    return replace(plan, schema=schema, rows=rows, charges=charges)
 
 
-def _states(plan: Plan, rows: Rows, tap: Wiretap, seed: int) -> list[dict[str, Tensor]]:
+def _states(plan: Plan, rows: Rows, noise: Noise, ear: Ear, seed: int) -> list[dict[str, Tensor]]:
     steps = sum(c.mechanism.steps for c in plan.charges if isinstance(c.mechanism, SubsampledGaussian))
     public = stand_in_rows(plan.schema, 4, seed + 1) if plan.schema is not None else None
-    return list(rehearse(plan, rows, public, noise=tap, steps=steps, seed=seed))
+    return list(rehearse(plan, rows, public, noise=noise, door=listening(ear), steps=steps, seed=seed))
 
 
 def _differing(one: dict[str, Tensor], other: dict[str, Tensor]) -> set[str]:
@@ -125,12 +127,6 @@ def _differing(one: dict[str, Tensor], other: dict[str, Tensor]) -> set[str]:
 # ------------------------------------------------------------------------------ stand-in records
 
 
-def stand_in_rows(schema: Schema, rows: int, seed: int) -> Rows:
-    """Valid encoded records drawn at random from the schema alone."""
-    source = np.random.default_rng(seed)
-    return _valid(source.uniform(-1, 1, (rows, *encoded_shape(schema))), source, schema)
-
-
 def _canary(schema: Schema, number: int, seed: int) -> Rows:
     """An extreme record: every value at one of its ends, in coarse or fine patterns."""
     source = np.random.default_rng((seed, number))
@@ -138,15 +134,7 @@ def _canary(schema: Schema, number: int, seed: int) -> Rows:
     if number % 2 and ends.ndim == 4:
         ends = np.repeat(np.repeat(ends[:, :, ::2, ::2], 2, axis=2), 2, axis=3)
         ends = ends[:, :, : encoded_shape(schema)[1], : encoded_shape(schema)[2]]
-    return _valid(ends, source, schema)
-
-
-def _valid(x: np.ndarray, source: np.random.Generator, schema: Schema) -> Rows:
-    classes = schema.label_classes
-    labels = None if classes is None else source.integers(0, len(classes), len(x))
-    encoded = encode(decode(x.astype(np.float32), labels, schema), schema)
-    own = None if encoded.labels is None else torch.from_numpy(encoded.labels)
-    return Rows(torch.from_numpy(encoded.x), own)
+    return valid_rows(ends, source, schema)
 
 
 def _with(rows: Rows, more: Rows) -> Rows:

@@ -87,7 +87,7 @@ def run_command(
     """
     from dataclasses import replace
 
-    from understudy.audit.configuration import audit_plan, effort_for
+    from understudy.audit.configuration import audit_plan, effort_of
     from understudy.errors import PlanError
 
     if plan_file is not None or release is not None:
@@ -99,7 +99,7 @@ def run_command(
         _refuse_other(plan, recipe)
     else:
         plan = _new_plan(recipe, schema, epsilon=epsilon, delta=delta, rows=rows)
-    effort = effort_for(plan.recipe)[1]
+    effort = effort_of(plan)
     how = effort if steps is None else replace(effort, rounds=steps)
     with _bar("releases of the step") as told:
         result = audit_plan(plan, canaries=canaries, thoroughness=how, seed=seed, told=told)
@@ -131,7 +131,7 @@ def _new_plan(recipe: str | None, schema: Path | None, **given: Any) -> Plan:
 def _refuse_other(plan: Plan, recipe: str | None) -> None:
     """A recipe beside a plan must be that of the plan."""
     from understudy.errors import PlanError
-    from understudy.recipes import find_recipe
+    from understudy.synthesizers.registry import find_recipe
 
     if recipe is not None and find_recipe(recipe).name != plan.recipe.name:
         raise PlanError(f"this is a plan of the recipe {plan.recipe.name!r}, not of {recipe!r}.")

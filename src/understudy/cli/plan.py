@@ -79,7 +79,7 @@ def plan_command(
         print_json(to_plain(made))
         return
     out.print(str(made), highlight=False)
-    if made.recipe.has_critic:
+    if made.sampled is not None:
         out.print(_alternatives(made))
 
 

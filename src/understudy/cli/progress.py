@@ -31,19 +31,19 @@ def fit_with_bar(bar: Bar, data: object, plan: Plan, **options: object) -> Relea
         if progress.done % every == 0 or progress.done == total:
             bar.update(task, note=_spent_note(plan, progress.done))
 
-    return fit(data, plan, told=told, **options)  # type: ignore[arg-type]
+    return fit(data, plan, on_progress=told, **options)  # type: ignore[arg-type]
 
 
 def _spent_note(plan: Plan, done: int) -> str:
     """ε after this many steps, as text; a recipe without a critic spends all of it before its first step."""
     if plan.budget is None or plan.spent is None:
         return "NOT PRIVATE"
-    if done == plan.steps or not plan.recipe.has_critic:
+    if done == plan.steps or plan.sampled is None:
         return f"ε {plan.spent.epsilon:.3f}"
     charges = [
         replace(charge, mechanism=replace(plan.training, steps=done))
         if charge.mechanism is plan.training
         else charge
-        for charge in plan.charges
+        for charge in plan.run_charges
     ]
     return f"ε {coarse_epsilon(charges, plan.budget):.3f}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
@@ -10,7 +10,7 @@ from rich.table import Table
 from understudy.cli.console import out, print_json
 
 if TYPE_CHECKING:
-    from understudy.recipes import Recipe
+    from understudy.synthesizers.protocol import Recipe
 
 __all__ = ["app"]
 
@@ -18,7 +18,7 @@ _WIDE = 150
 """Columns that a terminal must have to show every fact in a column of its own."""
 
 app = typer.Typer(
-    help="The private GANs that come with the package, side by side.", invoke_without_command=True
+    help="The recipes that come with the package, side by side.", invoke_without_command=True
 )
 
 
@@ -35,7 +35,7 @@ def list_recipes(
     if context.invoked_subcommand is not None:
         return
     from understudy.codec import to_plain
-    from understudy.recipes import RECIPES
+    from understudy.synthesizers.registry import RECIPES
 
     if as_json:
         print_json([to_plain(recipe) for recipe in RECIPES.values()])
@@ -49,18 +49,25 @@ def _facts(recipe: Recipe) -> dict[str, str]:
     from understudy.codec import to_plain
 
     plain = to_plain(recipe)
-    critic = recipe.has_critic
+    asked = recipe.releases(None, 1)
     return {
         "name": recipe.name,
-        "objective": plain["objective"]["kind"] if critic else "private statistic",
-        "networks": f"{plain['generator']['kind']} / {plain['critic']['kind'] if critic else 'none'}",
-        "labels": plain["labels"]["kind"] if recipe.conditional else "none",
-        "clipping": plain["clipping"]["kind"] if critic else "unit norm",
-        "batch": str(recipe.batch),
-        "σ": "from budget" if recipe.noise_multiplier is None else f"{recipe.noise_multiplier:g}",
-        "critic steps": str(plain["turns"].get("count", plain["turns"]["kind"])) if critic else "0",
+        "kind": recipe.kind,
+        "objective": _kind(plain, "objective"),
+        "networks": f"{_kind(plain, 'generator')} / {_kind(plain, 'critic')}",
+        "clipping": _kind(plain, "clipping"),
+        "batch": str(plain.get("batch", "–")),
+        "steps": "from budget" if recipe.steps is None else f"{recipe.steps:,}",
+        "σ": f"{plain['noise_multiplier']:g}" if plain.get("noise_multiplier") else "from budget",
+        "asks for": ", ".join(one.purpose for one in asked),
         "summary": recipe.summary,
     }
+
+
+def _kind(plain: dict[str, Any], part: str) -> str:
+    """The kind of a part of a recipe, or a dash where it has none."""
+    value = plain.get(part)
+    return str(value.get("kind", "own")) if isinstance(value, dict) else "–"
 
 
 def _wide(facts: list[dict[str, str]]) -> Table:
@@ -87,6 +94,6 @@ def show_recipe(name: Annotated[str, typer.Argument(help="Name of a recipe, or a
 
     Example: `understudy recipes show dp-cgan > my.toml`
     """
-    from understudy.recipes import find_recipe, recipe_to_toml
+    from understudy.synthesizers.registry import find_recipe, recipe_to_toml
 
     typer.echo(recipe_to_toml(find_recipe(name)), nl=False)

@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from understudy.cli.console import err
-from understudy.recipes.parts import DenseCritic, MeanEmbedding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from understudy.ledger.account import LedgerAccount
     from understudy.planning import Plan
-    from understudy.recipes import Recipe
+    from understudy.synthesizers.protocol import Recipe
     from understudy.schema import Schema
     from understudy.tuning.sweep import Bill
 
@@ -40,7 +39,7 @@ NO_LIMIT = 1e6
 
 def chosen_recipe(name: str | None, schema: Schema | None) -> Recipe | str:
     """The recipe that was named, or the default for such data, with a line if it is not the usual one."""
-    from understudy.recipes import default_recipe
+    from understudy.synthesizers.registry import default_recipe
 
     if name is not None:
         return name
@@ -189,13 +188,10 @@ def stopping() -> Iterator[Signals]:
 
 
 def choose_threads(plan: Plan, threads: int | None) -> None:
-    """Small dense networks are fastest on one thread; larger ones may use all that torch finds.
-
-    Recipes for tables and codes have no critic, their field is the dense default, and they are small as well.
-    """
+    """Small networks are fastest on one thread; larger ones may use all that torch finds."""
     import torch
 
     if threads is not None:
         torch.set_num_threads(threads)
-    elif not isinstance(plan.recipe.statistic, MeanEmbedding) and isinstance(plan.recipe.critic, DenseCritic):
+    elif plan.recipe.one_thread:
         torch.set_num_threads(1)

@@ -27,8 +27,8 @@ from understudy.evaluation.pool import in_processes
 from understudy.evaluation.run import ReleaseSource, labelled
 from understudy.evaluation.scores import accuracy, macro_auroc
 from understudy.planning import Plan, plan
-from understudy.recipes import Recipe, find_recipe
-from understudy.recipes.serving import for_schema
+from understudy.synthesizers.protocol import Recipe
+from understudy.synthesizers.registry import find_recipe
 from understudy.tuning.variation import Change, Setting, varied
 
 if TYPE_CHECKING:
@@ -231,7 +231,7 @@ def fitted(sweep: Sweep, made: Plan, tell: Callable[[float], None], account: Led
         if progress.done % every == 0:
             tell(0.95 * progress.done / made.steps)
 
-    return fit(sweep.data, made, told=told, account=account)
+    return fit(sweep.data, made, on_progress=told, account=account)
 
 
 def save_anew(release: Release, path: Path) -> None:
@@ -296,7 +296,7 @@ def sweep_of(
         data=data,
         test=test,
         schema=schema,
-        recipe=for_schema(find_recipe(recipe), schema),
+        recipe=find_recipe(recipe, schema),
         delta=delta,
         rows=rows,
         learner=learner,

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from understudy.dpsgd.clipping import Clipping, GlobalClip, JointClip, MicrobatchClip, SeparateClip
-from understudy.errors import PlanError, RecipeError
-from understudy.recipes.parts import ConvCritic, DeconvGenerator, DenseCritic, DenseGenerator
+from understudy.errors import PlanError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from understudy.recipes import Recipe
+    from understudy.synthesizers.protocol import Recipe
 
 __all__ = ["Change", "Setting", "grid", "varied"]
 
-KNOWN = ("noise_multiplier", "steps", "batch", "clip", "capacity")
+PLANNED = ("noise_multiplier", "steps", "batch")
+KNOWN = (*PLANNED, "clip", "capacity")
 
 
 @dataclass(frozen=True)
@@ -69,50 +68,12 @@ def grid(epsilons: Sequence[float], vary: Mapping[str, Sequence[float]], repeats
 
 
 def varied(recipe: Recipe, values: Mapping[str, float]) -> Recipe:
-    """The recipe with another clipping bound or capacity; other settings are the plan's business.
+    """The recipe with other values of what is its own; steps, batch and noise are the plan's business.
 
     Raises:
         RecipeError: the recipe has no such thing to vary.
     """
-    if "clip" in values:
-        recipe = _with_clip(recipe, values["clip"])
-    if "capacity" in values:
-        recipe = _with_capacity(recipe, int(values["capacity"]))
+    for name, value in values.items():
+        if name not in PLANNED:
+            recipe = recipe.varied(name, value)
     return recipe
-
-
-def _refuse_without_critic(recipe: Recipe, what: str) -> None:
-    if not recipe.has_critic:
-        raise RecipeError(
-            f"recipe {recipe.name!r} has no critic, so its {what} cannot be varied: vary steps or batch, or choose a "
-            "recipe with a critic, such as dp-cgan."
-        )
-
-
-def _with_clip(recipe: Recipe, bound: float) -> Recipe:
-    _refuse_without_critic(recipe, "clip")
-    clipping: Clipping
-    match recipe.clipping:
-        case GlobalClip() | JointClip() | MicrobatchClip() as old:
-            clipping = replace(old, bound=bound)
-        case SeparateClip() as old:
-            clipping = replace(old, real_bound=bound, fake_bound=bound)
-        case other:
-            raise RecipeError(
-                f"recipe {recipe.name!r} clips by {other.kind!r}, which has no single bound to vary."
-            )
-    return replace(recipe, clipping=clipping)
-
-
-def _with_capacity(recipe: Recipe, capacity: int) -> Recipe:
-    _refuse_without_critic(recipe, "capacity")
-
-    def resized(network: Any) -> Any:
-        match network:
-            case DeconvGenerator() | ConvCritic():
-                return replace(network, capacity=capacity)
-            case DenseGenerator() | DenseCritic():
-                return replace(network, hidden=(capacity,) * len(network.hidden))
-        raise RecipeError(f"the capacity of {network!r} cannot be varied.")
-
-    return replace(recipe, generator=resized(recipe.generator), critic=resized(recipe.critic))

@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar
 
-from understudy.dpsgd.clipping import Clipping, GlobalClip, PublicAdaptiveClip
+from understudy.dpsgd.clipping import (
+    Clipping,
+    GlobalClip,
+    JointClip,
+    MicrobatchClip,
+    PublicAdaptiveClip,
+    SeparateClip,
+)
 from understudy.dpsgd.objectives import Objective, Wasserstein, WassersteinPenalty
 from understudy.errors import RecipeError
 from understudy.schema import CodeSchema, ImageSchema, TableSchema
@@ -145,7 +152,7 @@ class GanRecipe(RecipeDefaults):
     def varied(self, setting: str, value: float) -> GanRecipe:
         """Another clipping bound (`clip`), or another capacity of both networks."""
         if setting == "clip":
-            return replace(self, clipping=self.clipping.with_bound(value))
+            return replace(self, clipping=_with_bound(self.name, self.clipping, value))
         if setting == "capacity":
             return replace(
                 self,
@@ -172,3 +179,12 @@ class GanRecipe(RecipeDefaults):
         from understudy.synthesizers.gan.model import build_gan_model
 
         return build_gan_model(self, schema)
+
+
+def _with_bound(recipe: str, clipping: Clipping, bound: float) -> Clipping:
+    match clipping:
+        case GlobalClip() | JointClip() | MicrobatchClip():
+            return replace(clipping, bound=bound)
+        case SeparateClip():
+            return replace(clipping, real_bound=bound, fake_bound=bound)
+    raise RecipeError(f"recipe {recipe!r} clips by {clipping.kind!r}, which has no single bound to vary.")

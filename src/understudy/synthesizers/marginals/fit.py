@@ -59,11 +59,13 @@ class MarginalsFitter(CountFitter[TableModel, Marginals]):
         """Three vectors of counts; bins, groups and targets are computed from what was published before."""
         weights, recipe = self.label_weights or (1.0,), self._recipe
         columns, first = self._columns(door, len(weights), count)
-        second, by_label = 0.0, list[Floats]()
+        second = third = 0.0
+        by_label: list[Floats] = []
+        by_pair: list[Floats] = []
         if self.label_weights is not None and recipe.label_share > 0:
             seen = door.publish(LABEL_PAIRS, LabelPairCounts(columns, len(weights)))
             second, by_label = seen.deviation, _arrays(seen)
-        third, chosen, by_pair = 0.0, Compared((), (), by_class=False), list[Floats]()
+        chosen = Compared((), (), by_class=False)
         if len(columns) > 1 and recipe.pair_share > 0:
             chosen = chosen_pairs(recipe, columns, by_label, len(weights), door.sigma(PAIRS), count)
             seen = door.publish(PAIRS, PairCounts(columns, chosen, len(weights)))
