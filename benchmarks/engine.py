@@ -100,7 +100,7 @@ def best_vmap(case: Case, critic: Critic, batch: CriticBatch, repetitions: int) 
 def one_batch(case: Case, critic: Critic, records: Rows, fakes: Rows) -> CriticBatch:
     """Records and fakes for the sides that draw none of their own."""
     picked = torch.randperm(ROWS)[: case.batch]
-    return draw_batch(critic, case.objective, records, picked, fakes, SecureNoise(), case.batch)
+    return draw_batch(critic, case.objective, records, picked, fakes, SecureNoise())
 
 
 def few(repetitions: int) -> int:

@@ -127,7 +127,7 @@ def penalty_error() -> float:
     ours = clipped_sum(
         Critic(body),
         objective,
-        CriticBatch(real, None, fake[:8], mixing=mixing, fake_weight=0.0),
+        CriticBatch(real, None, fake[:8], mixing=mixing),
         GlobalClip(1e6),
     ).gradients
     with warnings.catch_warnings():

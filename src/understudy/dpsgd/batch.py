@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-__all__ = ["ClippedSum", "CriticBatch"]
+__all__ = ["ClippedSum", "CriticBatch", "FakesPart"]
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,8 @@ class CriticBatch:
         mixing: for each record a number in [0, 1]: x̂ = mixing · record + (1 − mixing) · partner. None when
             the objective has no penalty.
         partner: for each record the index of its fake; by default record i has fake i modulo their number.
-        fake_weight: the factor of the sum of the fakes' gradients (expected batch / number of fakes); zero
-            leaves their gradients out, and they are partners only.
+        fake_values: what the critic's first weight makes of the fakes, where a walk through them has found it
+            (`FakesPart.values`); it saves the penalty a product.
         microbatch: for each record the number of its microbatch; needed by `MicrobatchClip` only.
     """
 
@@ -42,7 +42,7 @@ class CriticBatch:
     fake_labels: Tensor | None = None
     mixing: Tensor | None = None
     partner: Tensor | None = None
-    fake_weight: float = 1.0
+    fake_values: Tensor | None = None
     microbatch: Tensor | None = None
 
     def partners(self) -> Tensor:
@@ -64,13 +64,8 @@ class CriticBatch:
         mixing = self.mixing.to(records.dtype).reshape(-1, *[1] * (records.dim() - 1))
         return torch.lerp(partners, records, mixing)
 
-    def pieces(self, size: int, *, joint: bool) -> Iterator[CriticBatch]:
-        """Batches of at most `size` rows whose clipped sums add up to that of this batch.
-
-        Args:
-            size: how many records, or how many fakes, a piece holds at most.
-            joint: whether fakes count as partners only. Otherwise pieces of free fakes follow the records.
-        """
+    def pieces(self, size: int) -> Iterator[CriticBatch]:
+        """Batches of at most `size` records, each with its own partners, whose clipped sums add up to that of this."""
         partners = self.partners()
         for start in range(0, self.real.shape[0], size):
             pick = slice(start, start + size)
@@ -83,18 +78,7 @@ class CriticBatch:
                 fake_labels=_rows(self.fake_labels, own),
                 mixing=_rows(self.mixing, pick),
                 partner=None,
-                fake_weight=0.0,
-            )
-        for start in range(0, 0 if joint else self.fake.shape[0], size):
-            pick, none = slice(start, start + size), slice(0, 0)
-            yield replace(
-                self,
-                real=self.real[none],
-                real_labels=_rows(self.real_labels, none),
-                fake=self.fake[pick],
-                fake_labels=_rows(self.fake_labels, pick),
-                mixing=_rows(self.mixing, none),
-                partner=None,
+                fake_values=_rows(self.fake_values, own),
             )
 
 
@@ -107,7 +91,7 @@ class ClippedSum:
     """The sum of clipped gradients of one batch, still without noise and therefore private.
 
     Args:
-        gradients: for each parameter, clipped sum over records plus weighted sum over fakes.
+        gradients: for each parameter, the clipped sum over records, in float64; nothing of the free fakes is in it.
         sensitivity: how far the sum moves when one record comes or goes.
         shifted_count: Σ over records of +½ (within the bound) or −½ (shrunk or not finite).
     """
@@ -115,3 +99,16 @@ class ClippedSum:
     gradients: dict[str, Tensor]
     sensitivity: float
     shifted_count: float
+
+
+@dataclass(frozen=True)
+class FakesPart:
+    """What free fakes add to a step. It holds nothing private.
+
+    Args:
+        gradients: for each parameter, the mean gradient of the critic's loss on the fakes.
+        values: what the critic's first weight makes of them, where the penalty can start from there.
+    """
+
+    gradients: dict[str, Tensor]
+    values: Tensor | None = None

@@ -1,4 +1,4 @@
-"""One private step: sample, clip, sum, add noise, divide. The only place where the pieces meet.
+"""One private step: sample, clip, sum, add noise, divide, add the fakes. The only place where the pieces meet.
 
 The numbers that sample and that scale the noise are fields of the very `SubsampledGaussian` whose event the
 accountant reads; there is no second copy. What leaves `PrivateStep.step` is a noisy gradient; anything
@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import logging
 import math
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 import torch
 
@@ -22,11 +24,13 @@ from understudy.dpsgd.clipping import (
     PublicAdaptiveClip,
     QuantileAdaptiveClip,
 )
-from understudy.dpsgd.gradients import clipped_sum, mean_norms
+from understudy.dpsgd.gradients import clipped_sum, fakes_part, mean_norms
 from understudy.dpsgd.losses import penalty_weight
 from understudy.errors import BudgetError, PlanError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import dp_accounting
     from torch import Tensor, nn
 
@@ -40,6 +44,7 @@ if TYPE_CHECKING:
 __all__ = ["PrivateStep", "draw_batch"]
 
 _log = logging.getLogger(__name__)
+_Found = TypeVar("_Found")
 
 
 class PrivateStep:
@@ -139,31 +144,36 @@ class PrivateStep:
             indices,
             fakes,
             self.noise,
-            unit_divisor,
             paired=rule.paired,
             microbatches=bins,
         )
-        total = self._sum_within_memory(critic, batch, rule)
+        free = None
+        if not rule.paired and len(fakes):
+            work = partial(fakes_part, critic, self.objective, batch.fake, batch.fake_labels, rule)
+            free = self._within_memory(work, len(fakes))
+            batch = replace(batch, fake_values=free.values)
+        total = self._within_memory(partial(clipped_sum, critic, self.objective, batch, rule), len(fakes))
         self._follow_quantile(total)
-        return self._noisy_mean(total, unit_divisor)
+        noisy = self._noisy_mean(total, unit_divisor)
+        if free is not None:  # post-processing: in no sum and no product with a record
+            for name, gradient in free.gradients.items():
+                noisy[name] += gradient
+        return {name: gradient.to(batch.fake.dtype) for name, gradient in noisy.items()}
 
-    def _sum_within_memory(self, critic: nn.Module, batch: CriticBatch, rule: ConcreteClip) -> ClippedSum:
-        """The clipped sum of this one draw; where memory runs out, in ever smaller pieces of the same draw.
+    def _within_memory(self, work: Callable[..., _Found], fakes: int) -> _Found:
+        """The work on this one draw; where memory runs out, in ever smaller pieces of the same draw.
 
         The sizes of the pieces follow from public numbers only, and the steps after this one keep to them.
         """
         pieces = self._pieces
         while True:
             try:
-                if pieces is None:
-                    total = clipped_sum(critic, self.objective, batch, rule)
-                else:
-                    total = clipped_sum(critic, self.objective, batch, rule, chunk=pieces)
+                found = work() if pieces is None else work(chunk=pieces)
                 break
             except (MemoryError, RuntimeError) as error:
                 if pieces == 1 or not memory.ran_out(error):
                     raise
-                largest = max(math.ceil(self.divisor), len(batch.fake))
+            largest = max(math.ceil(self.divisor), fakes)
             pieces = math.ceil((largest if pieces is None else pieces) / 2)
         if pieces != self._pieces:
             self._pieces = pieces
@@ -172,10 +182,10 @@ class PrivateStep:
                 "takes longer. A smaller batch would fit at once.",
                 pieces,
             )
-        return total
+        return found
 
     def _noisy_mean(self, total: ClippedSum, divisor: float) -> dict[str, Tensor]:
-        """(sum + σ · sensitivity · normal) / divisor for every parameter, in the memory of the sum."""
+        """(sum + σ · sensitivity · normal) / divisor for every parameter, in float64, in the memory of the sum."""
         scale = self._gradient_multiplier * total.sensitivity
         self.noise.perturb(total.gradients.values(), scale, 1.0 / divisor)
         return total.gradients
@@ -191,7 +201,7 @@ class PrivateStep:
                 )
             chosen = self._some(len(public), self.clipping.batch)
             paired = self.clipping.paired
-            batch = draw_batch(critic, self.objective, public, chosen, fakes, self.noise, 1.0, paired=paired)
+            batch = draw_batch(critic, self.objective, public, chosen, fakes, self.noise, paired=paired)
             return self.clipping.adapted(mean_norms(critic, self.objective, batch, joint=paired))
         return self.clipping
 
@@ -214,7 +224,6 @@ def draw_batch(
     indices: Tensor,
     fakes: Rows,
     noise: Noise,
-    divisor: float,
     *,
     paired: bool = False,
     microbatches: int | None = None,
@@ -240,6 +249,5 @@ def draw_batch(
         fake_labels=fake_labels,
         mixing=mixing,
         partner=partner,
-        fake_weight=divisor / max(len(fakes), 1),
         microbatch=bins,
     )

@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import nn
 
-from understudy.dpsgd.batch import CriticBatch
-from understudy.dpsgd.clipping import GlobalClip, SeparateClip
-from understudy.dpsgd.gradients import clipped_sum
+from understudy.dpsgd.gradients import fakes_part
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,17 +30,7 @@ def fakes_gradient(
     needs no noise and is no event for the accountant.
     """
     fake, labels = fakes.all(next(critic.parameters()).detach())
-    batch = CriticBatch(
-        real=fake[:0],
-        real_labels=None if labels is None else labels[:0],
-        fake=fake,
-        fake_labels=labels,
-        fake_weight=1.0 / len(fake),
-    )
-    rule = (
-        clipping if isinstance(clipping, SeparateClip) else GlobalClip(1.0)
-    )  # a global rule leaves fakes as they are
-    return clipped_sum(critic, objective, batch, rule).gradients
+    return fakes_part(critic, objective, fake, labels, clipping).gradients
 
 
 @torch.no_grad()

@@ -20,7 +20,8 @@ MicrobatchClip        the mean gradient of several records at C                 
 (*) Fakes are free, or with `paired` each is one unit with its record, as in JointClip.
 
 Fakes, their labels and their number do not depend on the private records; their gradient is
-post-processing of earlier releases and moves no sensitivity.
+post-processing of earlier releases and moves no sensitivity. Where they are no partners, it is added after the noise
+(`postprocess.fakes_gradient`) and never meets the records' sum.
 
 Nothing here imports torch: methods work on the tensors that they are handed.
 """
@@ -36,10 +37,11 @@ from understudy.dpsgd.clipping.fixed import (
     SeparateClip,
     WeightsBiasesClip,
 )
-from understudy.dpsgd.clipping.partition import SLACK, Partition
+from understudy.dpsgd.clipping.partition import SLACK, SUM_SLACK, Partition
 
 __all__ = [
     "SLACK",
+    "SUM_SLACK",
     "Clipping",
     "ConcreteClip",
     "GlobalClip",

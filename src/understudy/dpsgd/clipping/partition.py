@@ -14,10 +14,16 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-__all__ = ["SLACK", "Partition", "check_bound", "split_biases", "times_adjacency"]
+__all__ = ["SLACK", "SUM_SLACK", "Partition", "check_bound", "split_biases", "times_adjacency"]
 
-SLACK = 1e-4
-"""Gradients are clipped to C / (1 + SLACK), so that rounding in the norms cannot pass the bound C."""
+NORM_SLACK = 1e-4
+"""What rounding may do to the norm of a gradient."""
+
+SUM_SLACK = 1e-2
+"""What rounding may do to the difference of two neighbouring sums; `gradients.sums` keeps it."""
+
+SLACK = NORM_SLACK + SUM_SLACK
+"""Gradients are clipped to C / (1 + SLACK), so that no rounding can pass the bound C."""
 
 
 @dataclass(frozen=True)

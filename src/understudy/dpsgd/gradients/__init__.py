@@ -1,6 +1,6 @@
 """The exact sum of clipped per-record gradients, by the fastest path that knows the critic.
 
-`clipped_sum` is the one entrance. Which path it takes never changes the result beyond rounding, and `explain`
+`clipped_sum` is the one entrance for records, `fakes_part` the one for fakes that are no partners. Which path it takes never changes the result beyond rounding, and `explain`
 tells which one it will be and why.
 """
 
@@ -9,12 +9,11 @@ from __future__ import annotations
 import enum
 from typing import TYPE_CHECKING
 
-import torch
-
-from understudy.dpsgd.batch import ClippedSum
+from understudy.dpsgd.batch import ClippedSum, FakesPart
 from understudy.dpsgd.clipping import MicrobatchClip
 from understudy.dpsgd.gradients import bookkeeping, functional, microbatch
-from understudy.dpsgd.gradients.guard import refuse_unsafe_layers, trained_parameters
+from understudy.dpsgd.gradients.fakes import fakes_sum
+from understudy.dpsgd.gradients.guard import refuse_unsafe_layers
 from understudy.dpsgd.gradients.walk import Chain, read_chain
 from understudy.dpsgd.losses import penalty_weight
 from understudy.errors import UnsupportedModel
@@ -24,10 +23,10 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from understudy.dpsgd.batch import CriticBatch
-    from understudy.dpsgd.clipping import ConcreteClip
+    from understudy.dpsgd.clipping import Clipping, ConcreteClip
     from understudy.dpsgd.objectives import Objective
 
-__all__ = ["Path", "clipped_sum", "explain", "mean_norms"]
+__all__ = ["Path", "clipped_sum", "explain", "fakes_part", "mean_norms"]
 
 
 class Path(enum.Enum):
@@ -49,39 +48,76 @@ def clipped_sum(
     path: Path | None = None,
     chunk: int | None = None,
 ) -> ClippedSum:
-    """The sum of the records' clipped gradients plus the weighted sum of the fakes' gradients.
+    """The sum of the records' clipped gradients, in float64; fakes are in it as partners only.
 
     Args:
         critic: maps (x, labels) to one logit per row; layers that mix records are refused.
         objective: the loss of a record and of a fake.
-        batch: the records and the fakes; no records is fine.
+        batch: the records, and the fakes that a penalty or a paired rule needs; no records is fine.
         clipping: the rule; it also gives the sensitivity.
         path: force one path (tests and benchmarks); by default the fast one where it applies.
-        chunk: how many records or fakes are handled at once. Scheduling only: it bounds memory and does not
-            change the sum.
+        chunk: how many records are handled at once. Scheduling only: it bounds memory and does not change the sum.
     """
     refuse_unsafe_layers(critic)
     sensitivity = clipping.sensitivity(Adjacency.ADD_OR_REMOVE_ONE)
     if isinstance(clipping, MicrobatchClip):
         gradients, count = microbatch.clipped_sum(critic, objective, batch, clipping, chunk)
         return ClippedSum(gradients, sensitivity, count)
-    chain = _chain(critic, path)
+    chain, records = _chain(critic, path), len(batch.real)
 
     def one(piece: CriticBatch) -> tuple[dict[str, Tensor], float]:
         if chain is None:
-            return functional.clipped_sum(critic, objective, piece, clipping, chunk)
-        return bookkeeping.clipped_sum(critic, chain, objective, piece, clipping)
+            return functional.clipped_sum(critic, objective, piece, clipping, chunk, records)
+        return bookkeeping.clipped_sum(critic, chain, objective, piece, clipping, records)
 
-    if chunk is None:
+    if chunk is None or records <= chunk:
         gradients, count = one(batch)
         return ClippedSum(gradients, sensitivity, count)
-    gradients, count = {name: torch.zeros_like(p) for name, p in trained_parameters(critic).items()}, 0.0
-    for piece in batch.pieces(chunk, joint=clipping.paired):
+    gradients, count = {}, 0.0
+    for piece in batch.pieces(chunk):
         found, within = one(piece)
         count += within
-        for name, gradient in found.items():
-            gradients[name] += gradient
+        gradients = _added(gradients, found)
     return ClippedSum(gradients, sensitivity, count)
+
+
+def _added(total: dict[str, Tensor], more: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Both sums together, in the memory of the first."""
+    for name, gradient in total.items():
+        gradient += more[name]
+    return total or more
+
+
+def fakes_part(
+    critic: nn.Module,
+    objective: Objective,
+    fake: Tensor,
+    labels: Tensor | None,
+    clipping: Clipping,
+    *,
+    path: Path | None = None,
+    chunk: int | None = None,
+) -> FakesPart:
+    """The mean gradient of the critic's loss on fakes alone, each clipped where the rule has a bound for fakes.
+
+    Args:
+        critic: as for `clipped_sum`.
+        objective: the loss of a fake.
+        fake: at least one fake; a public number of them.
+        labels: their labels, or None.
+        clipping: the rule; all but `SeparateClip` leave fakes as they are.
+        path: as for `clipped_sum`.
+        chunk: how many fakes are handled at once; as for `clipped_sum`.
+    """
+    refuse_unsafe_layers(critic)
+    chain, size = _chain(critic, path), chunk or len(fake)
+    gradients: dict[str, Tensor] = {}
+    for start in range(0, len(fake), size):
+        own = None if labels is None else labels[start : start + size]
+        part = fakes_sum(critic, chain, objective, fake[start : start + size], own, clipping)
+        gradients = _added(gradients, part.gradients)
+    mean = {name: g.div_(len(fake)).to(fake.dtype) for name, g in gradients.items()}
+    return FakesPart(mean, part.values if size >= len(fake) else None)
 
 
 def _chain(critic: nn.Module, path: Path | None) -> Chain | None:

@@ -42,9 +42,7 @@ class Book:
         return [(place.a[start:stop], place.d[start:stop]) for place in self.layers[layer]]
 
 
-def book_of_records(
-    chain: Chain, objective: Objective, batch: CriticBatch, *, joint: bool, partners: Tensor | None = None
-) -> Book:
+def book_of_records(chain: Chain, objective: Objective, batch: CriticBatch, *, joint: bool) -> Book:
     """The factors of the records' gradients.
 
     Args:
@@ -52,13 +50,13 @@ def book_of_records(
         objective: the loss.
         batch: the records, and the fakes that are their partners.
         joint: whether the loss of a record's partner belongs to the record.
-        partners: what `walk_fakes` gave for this batch, if it was called.
     """
     book = Book(batch.real.shape[0])
     if not book.records:
         return book
     tape, values = _walk(chain, partial(real_slope, objective), batch.real, batch.real_labels)
     book.enter(tape)
+    partners = None if batch.fake_values is None else batch.fake_values[batch.partners()]
     if joint:
         chosen, labels = batch.partners(), batch.fake_labels
         labels = None if labels is None else labels[chosen]
@@ -70,20 +68,21 @@ def book_of_records(
     return book
 
 
-def book_of_fakes(chain: Chain, objective: Objective, batch: CriticBatch) -> Book:
+def book_of_fakes(chain: Chain, objective: Objective, fake: Tensor, labels: Tensor | None) -> Book:
     """The factors of the fakes' gradients, each treated like a record."""
-    book = Book(batch.fake.shape[0])
+    book = Book(fake.shape[0])
     if book.records:
-        book.enter(_walk(chain, partial(fake_slope, objective), batch.fake, batch.fake_labels)[0])
+        book.enter(_walk(chain, partial(fake_slope, objective), fake, labels)[0])
     return book
 
 
-def walk_fakes(chain: Chain, objective: Objective, batch: CriticBatch) -> tuple[Tape, Tensor | None]:
-    """What all fakes note, and of each record's partner the value that its interpolate can start from, if any."""
-    tape, values = _walk(chain, partial(fake_slope, objective), batch.fake, batch.fake_labels)
-    if not (penalty_weight(objective) and chain.mixes_values):
-        return tape, None
-    return tape, values[chain.affine_layers][batch.partners()]
+def walk_fakes(
+    chain: Chain, objective: Objective, fake: Tensor, labels: Tensor | None
+) -> tuple[Tape, Tensor | None]:
+    """What all fakes note, and the value of each from which interpolates with it can start, if there is one."""
+    tape, values = _walk(chain, partial(fake_slope, objective), fake, labels)
+    useful = penalty_weight(objective) and chain.mixes_values
+    return tape, values[chain.affine_layers] if useful else None
 
 
 def _walk(

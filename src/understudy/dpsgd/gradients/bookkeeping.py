@@ -1,4 +1,4 @@
-"""The fast path: one backward gives all factors, norms come from the factors, the sum is one product.
+"""The fast path: one backward gives all factors, norms come from the factors, the sum is a few products.
 
 The gradient of a layer's weight for one record is a sum over its places (and, for a convolution, over the
 output positions) of outer products d·aᵀ. Put the input factors of one record in the columns of A and the
@@ -8,21 +8,22 @@ output factors in the columns of D; then the gradient is D·Aᵀ and
 
 The Gram matrices on the left are made in float64: places of one record can nearly cancel. Where the Gram
 matrices would be larger than the gradient itself, the gradient of each record is made instead, in chunks that
-stay in the cache, and both its norm and its part of the sum are taken from it. See docs/engine.md.
+stay in the cache, and both its norm and its part of the sum are taken from it. `sums` keeps the rounding of the
+product on the right within the clipping margin. See docs/engine.md.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import torch
 
-from understudy.dpsgd.clipping import SeparateClip
+from understudy.dpsgd.clipping import SLACK
 from understudy.dpsgd.gradients import norms
-from understudy.dpsgd.gradients.book import book_of_fakes, book_of_records, walk_fakes
+from understudy.dpsgd.gradients.book import book_of_records
 from understudy.dpsgd.gradients.guard import trained_parameters
 from understudy.dpsgd.gradients.layers import ConvLayer
+from understudy.dpsgd.gradients.sums import RowWeights, Total, longest, row_weights
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -30,34 +31,37 @@ if TYPE_CHECKING:
     from understudy.dpsgd.batch import CriticBatch
     from understudy.dpsgd.clipping import ConcreteClip, Partition
     from understudy.dpsgd.gradients.book import Book
-    from understudy.dpsgd.gradients.layers import Place
     from understudy.dpsgd.gradients.walk import Chain
     from understudy.dpsgd.objectives import Objective
 
-__all__ = ["clipped_sum", "squared_norms"]
+__all__ = ["clipped_book", "clipped_sum", "over_positions", "squared_norms"]
 
 _CACHE_BYTES = 8_000_000
 """Whole gradients and patches are made for as many records at once as fit in about this much memory."""
 
+_LEAST_RECORDS = 8
+"""Below this many records a convolution's product in float64 costs less than one in float32."""
+
 
 @torch.no_grad()
 def clipped_sum(
-    critic: nn.Module, chain: Chain, objective: Objective, batch: CriticBatch, rule: ConcreteClip
+    critic: nn.Module, chain: Chain, objective: Objective, batch: CriticBatch, rule: ConcreteClip, records: int
 ) -> tuple[dict[str, Tensor], float]:
-    """The clipped sum over records plus the fakes' part, and the shifted count of unclipped records."""
+    """The clipped sum over records, and the shifted count of unclipped ones.
+
+    Args:
+        critic: the model.
+        chain: the same, as known layers.
+        objective: the loss.
+        batch: the records at hand.
+        rule: how they are clipped.
+        records: how many the whole batch has, of which these may be a piece; together they share one slack.
+    """
     params = trained_parameters(critic)
-    total = _Total()
-    joint, partners = rule.paired, None
-    if isinstance(rule, SeparateClip):
-        if batch.fake_weight:
-            fakes = book_of_fakes(chain, objective, batch)
-            _add_clipped(total, fakes, params, rule.fake_partition(params), batch.fake_weight)
-    elif not joint and batch.fake_weight and batch.fake.shape[0]:
-        partners = _add_free(total, chain, objective, batch)
-    book = book_of_records(chain, objective, batch, joint=joint, partners=partners)
-    factors = _add_clipped(total, book, params, rule.partition(params), 1.0)
+    book = book_of_records(chain, objective, batch, joint=rule.paired)
+    gradients, factors = clipped_book(book, params, rule.partition(params), records)
     within = torch.stack(list({id(f): f for f in factors.values()}.values())).amin(0) >= 1.0
-    return total.gradients(params), float(within.sum()) - 0.5 * within.shape[0]
+    return gradients, float(within.sum()) - 0.5 * within.shape[0]
 
 
 @torch.no_grad()
@@ -66,7 +70,7 @@ def squared_norms(
 ) -> dict[str, Tensor]:
     """For each parameter, each record's squared gradient norm in float64."""
     book = book_of_records(chain, objective, batch, joint=joint)
-    squares = _plain_squares(book, trained_parameters(critic))
+    squares, _ = _plain_squares(book, trained_parameters(critic))
     for layer in _convolutions(book):
         if layer.weight_name is not None:
             for start, stop in _chunks(book, [layer]):
@@ -75,58 +79,9 @@ def squared_norms(
     return squares
 
 
-@dataclass
-class _Total:
-    """Sums of gradients; a weight that is split by columns has one sum for each part."""
-
-    sums: dict[tuple[str, int], Tensor] = field(default_factory=dict)
-
-    def add(self, name: str, gradient: Tensor) -> None:
-        """Add to the sum of a whole parameter."""
-        if (name, 0) in self.sums:
-            self.sums[name, 0] += gradient
-        else:
-            self.sums[name, 0] = gradient.contiguous()
-
-    def add_place(self, place: Place, a: Tensor, d: Tensor, weight: float = 1.0) -> None:
-        """Add weight · Σ over rows of the place's gradient of its layer's weight, from given factors."""
-        layer = place.layer
-        if layer.weight_name is None:
-            return
-        if isinstance(layer, ConvLayer):
-            self.add(layer.weight_name, weight * layer.weight_gradient(a, d))
-            return
-        key = (layer.weight_name, layer.offset)
-        if key in self.sums:
-            self.sums[key].addmm_(d.T, a, alpha=weight)
-        else:
-            start = torch.empty_like(layer.weight, memory_format=torch.contiguous_format)
-            self.sums[key] = start.addmm_(d.T, a, beta=0.0, alpha=weight)
-
-    def gradients(self, params: dict[str, Tensor]) -> dict[str, Tensor]:
-        """The sums by name, with the parts of a split weight side by side, and zero where nothing was added."""
-        result: dict[str, Tensor] = {}
-        for name, offset in sorted(self.sums):
-            part = self.sums[name, offset]
-            result[name] = torch.cat([result[name], part], dim=1) if offset else part
-        return {name: result[name] if name in result else torch.zeros_like(p) for name, p in params.items()}
-
-
-def _add_free(total: _Total, chain: Chain, objective: Objective, batch: CriticBatch) -> Tensor | None:
-    """Add the fakes' gradients, which are not clipped; returns what `walk_fakes` gives of the partners."""
-    tape, partners = walk_fakes(chain, objective, batch)
-    for place in tape.places:
-        if place.layer.bias_name is not None and place.forward:
-            total.add(place.layer.bias_name, batch.fake_weight * _over_positions(place.d).sum(0))
-        total.add_place(place, place.a, place.d, batch.fake_weight)
-    for name, rows in tape.rows:
-        total.add(name, batch.fake_weight * rows.sum(0))
-    return partners
-
-
-def _over_positions(d: Tensor) -> Tensor:
+def over_positions(d: Tensor) -> Tensor:
     """What a bias feels of each row: the sum over output positions, if there are any."""
-    return d.flatten(2).sum(2) if d.dim() > 2 else d
+    return d.flatten(2).sum(2, dtype=torch.float64) if d.dim() > 2 else d
 
 
 def _convolutions(book: Book) -> list[ConvLayer]:
@@ -147,14 +102,16 @@ def _chunks(book: Book, whole: list[ConvLayer]) -> list[tuple[int, int]]:
     return [(start, min(start + size, book.records)) for start in range(0, book.records, size)]
 
 
-def _plain_squares(book: Book, params: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The squared norms of all parameters; those of the convolutions' weights are still zero."""
+def _plain_squares(book: Book, params: dict[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """The squared norms of all parameters, zero for the convolutions' weights, and the linear layers' gross ones."""
     squares: dict[str, Tensor] = {}
+    gross: dict[str, Tensor] = {}
     for layer, places in book.layers.items():
         if layer.weight_name is not None and not isinstance(layer, ConvLayer):
             found = norms.linear_squares([(place.a, place.d) for place in places])
-            before = squares.get(layer.weight_name)
-            squares[layer.weight_name] = found if before is None else before + found
+            for known, new in zip((squares, gross), found, strict=True):
+                before = known.get(layer.weight_name)
+                known[layer.weight_name] = new if before is None else before + new
         outputs = [place.d for place in places if place.forward]
         if layer.bias_name is not None and outputs:
             squares[layer.bias_name] = norms.bias_squares(outputs)
@@ -163,49 +120,102 @@ def _plain_squares(book: Book, params: dict[str, Tensor]) -> dict[str, Tensor]:
     for name, p in params.items():
         if name not in squares:
             squares[name] = torch.zeros(book.records, dtype=torch.float64, device=p.device)
-    return squares
+    return squares, gross
 
 
-def _add_clipped(
-    total: _Total, book: Book, params: dict[str, Tensor], partition: Partition, weight: float
-) -> dict[str, Tensor]:
-    """Add weight · the records' clipped gradients; returns the factors by which they were clipped."""
-    squares = _plain_squares(book, params)
+def clipped_book(
+    book: Book, params: dict[str, Tensor], partition: Partition, records: int
+) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """The sum of the clipped gradients, in float64, and the factors by which they were clipped."""
+    total = Total()
+    squares, gross = _plain_squares(book, params)
     whole = [
         layer
         for layer in _convolutions(book)
         if layer.weight_name is not None and norms.makes_whole_gradients(layer, book.pairs(layer, 0, 1))
     ]
+    least = 0
     if _convolutions(book):
-        factors = _add_convolutions(total, book, squares, partition, weight, whole)
+        length = longest(records)
+        factors = _add_whole(total, book, squares, gross, partition, whole, length)
+        least = min(book.records, length) if whole else 0
     else:
         factors = partition.factors(squares)
-    if not book.records:
-        return factors
-    weights = _row_weights(factors, weight)
+    if book.records:
+        lengths = _lengths(gross, factors, partition, records / book.records, least)
+        _add_plain(total, book, factors, lengths, whole)
+    gradients = total.gradients(params)
+    for layer in whole:
+        assert layer.weight_name is not None
+        gradients[layer.weight_name] = layer.as_weight(gradients[layer.weight_name]).contiguous()
+    return gradients, factors
+
+
+def _lengths(
+    gross: dict[str, Tensor], factors: dict[str, Tensor], partition: Partition, times: float, least: int
+) -> dict[str, int]:
+    """For each parameter in `gross`, how many terms its float32 products may have.
+
+    Args:
+        gross: the squared gross norms.
+        factors: the clipping factors.
+        partition: the groups and their bounds.
+        times: how many times as many records the whole batch has.
+        least: how many whole gradients of convolutions were added up in float32, none being 0. The slack is theirs
+            too: their norms (each at most the bound) count, and fewer terms than theirs leave nothing for others.
+    """
+    lengths: dict[str, int] = {}
+    for group, bound in zip(partition.groups, partition.bounds, strict=True):
+        names = [name for name in group if name in gross]
+        if names:
+            factor = factors[names[0]]
+            squares = torch.stack([gross[name] for name in names]).sum(0) * ((1.0 + SLACK) * factor / bound) ** 2
+            sizes = (squares + (1.0 if least else 0.0)).sqrt().where(factor > 0, 0.0)
+            length = longest(float(sizes.sum()) * times)
+            lengths.update(dict.fromkeys(names, length if length >= least else 0))
+    return lengths
+
+
+def _add_plain(
+    total: Total, book: Book, factors: dict[str, Tensor], lengths: dict[str, int], whole: list[ConvLayer]
+) -> None:
+    """Add the records' gradients of everything but the convolutions in `whole`."""
+    weights = row_weights(factors)
     for layer, places in book.layers.items():
-        for place in places:
-            if layer.bias_name is not None and place.forward:
-                total.add(layer.bias_name, weights[layer.bias_name].sum(_over_positions(place.d)))
-            if layer.weight_name is not None and layer not in whole:
-                rows = weights[layer.weight_name]
-                total.add_place(place, rows.clean(place.a), rows.scale(place.d))
+        if layer.bias_name is not None:
+            for place in places:
+                if place.forward:
+                    total.add(layer.bias_name, weights[layer.bias_name].sum(over_positions(place.d)))
+        if layer.weight_name is None:
+            continue
+        rows = weights[layer.weight_name]
+        if isinstance(layer, ConvLayer):
+            if layer not in whole:
+                _add_convolution(total, book, layer, rows, lengths[layer.weight_name])
+        else:
+            pairs = [(rows.clean(place.a), rows.scale(place.d)) for place in places]
+            total.add_products(layer, pairs, lengths[layer.weight_name])
     for name, entries in book.rows.items():
         for entry in entries:
             total.add(name, weights[name].sum(entry))
-    return factors
 
 
-def _add_convolutions(
-    total: _Total,
+def _add_whole(
+    total: Total,
     book: Book,
     squares: dict[str, Tensor],
+    gross: dict[str, Tensor],
     partition: Partition,
-    weight: float,
     whole: list[ConvLayer],
+    length: int,
 ) -> dict[str, Tensor]:
-    """The factors of all records, found chunk by chunk; adds the records' gradients of the layers in `whole`."""
+    """The factors of all records, found chunk by chunk; adds the records' gradients of the layers in `whole`.
+
+    A whole gradient is what its norm was taken of, so nothing of it cancels any more: `length` of them may be added
+    up in float32. Of the other convolutions the squared gross norms are added to `gross`.
+    """
     parts: list[dict[str, Tensor]] = []
+    grosses: dict[str, list[Tensor]] = {}
     for start, stop in _chunks(book, whole):
         part = {name: square[start:stop] for name, square in squares.items()}
         gradients: dict[str, Tensor] = {}
@@ -217,53 +227,30 @@ def _add_convolutions(
                 gradients[layer.weight_name] = norms.conv_gradients(layer, pairs)
                 part[layer.weight_name] = norms.row_squares(gradients[layer.weight_name])
             else:
-                part[layer.weight_name] = norms.conv_gram_squares(layer, pairs)
+                found = norms.conv_gram_squares(norms.conv_columns(layer, pairs))
+                part[layer.weight_name] = found[0]
+                grosses.setdefault(layer.weight_name, []).append(found[1])
         parts.append(partition.factors(part))
-        weights = _row_weights(parts[-1], weight)
-        for layer in whole:
-            assert layer.weight_name is not None
-            name = layer.weight_name
-            total.add(name, layer.as_weight(weights[name].sum(gradients[name])))
+        weights = row_weights(parts[-1])
+        for name, rows in gradients.items():
+            total.add_rows(name, weights[name], rows, length)
+    gross.update({name: torch.cat(found) for name, found in grosses.items()})
     joined = {id(f): torch.cat([part[name] for part in parts]) for name, f in parts[0].items()}
     return {name: joined[id(factor)] for name, factor in parts[0].items()}
 
 
-@dataclass(frozen=True)
-class _RowWeights:
-    """One weight for each record; a weight of zero removes the record even if it is not finite.
+def _add_convolution(total: Total, book: Book, layer: ConvLayer, weights: RowWeights, length: int) -> None:
+    """Add the records' gradients of a convolution's weight; every output position of a record is a term.
 
-    Args:
-        column: the weights.
-        gone: which of them are zero, or None when none is.
+    Only the CPU's library is trusted to add up plain products: others may transform, or use fewer digits.
     """
-
-    column: Tensor
-    gone: Tensor | None
-
-    def clean(self, x: Tensor) -> Tensor:
-        """The rows, with zeros in place of those of weight zero."""
-        return x if self.gone is None else x.masked_fill(_as_column(self.gone, x), 0.0)
-
-    def scale(self, x: Tensor) -> Tensor:
-        """Weight · row."""
-        return self.clean(x) * _as_column(self.column, x).to(x.dtype)
-
-    def sum(self, x: Tensor) -> Tensor:
-        """Σ weight · row."""
-        flat = self.clean(x).flatten(1)
-        return (self.column.to(x.dtype) @ flat).reshape(x.shape[1:])
-
-
-def _as_column(rows: Tensor, like: Tensor) -> Tensor:
-    return rows.reshape(-1, *[1] * (like.dim() - 1))
-
-
-def _row_weights(factors: dict[str, Tensor], weight: float) -> dict[str, _RowWeights]:
-    """Weight · factor for each parameter, made once for parameters that share a factor."""
-    known: dict[int, _RowWeights] = {}
-    for factor in factors.values():
-        if id(factor) not in known:
-            column = factor if weight == 1.0 else factor * weight
-            gone = column == 0
-            known[id(factor)] = _RowWeights(column, gone if bool(gone.any()) else None)
-    return {name: known[id(factor)] for name, factor in factors.items()}
+    assert layer.weight_name is not None
+    for place in book.layers[layer]:
+        a, d = weights.clean(place.a), weights.scale(place.d)
+        plain = d.dtype == torch.float32 and d.device.type == "cpu"
+        size = length // d[0, 0].numel() if plain else 0
+        if size < min(book.records, _LEAST_RECORDS):
+            a, d, size = a.double(), d.double(), book.records
+        for start in range(0, book.records, size):
+            stop = start + size
+            total.add(layer.weight_name, layer.weight_gradient(a[start:stop], d[start:stop]))

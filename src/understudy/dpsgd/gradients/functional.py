@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch.func import functional_call, grad, vmap
 
-from understudy.dpsgd.clipping import SeparateClip
 from understudy.dpsgd.gradients.guard import trained_parameters
-from understudy.dpsgd.gradients.microbatch import fake_gradient
+from understudy.dpsgd.gradients.sums import longest, row_weights
 from understudy.dpsgd.losses import fake_loss, penalty, penalty_weight, real_loss
 
 if TYPE_CHECKING:
@@ -23,37 +22,58 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from understudy.dpsgd.batch import CriticBatch
-    from understudy.dpsgd.clipping import ConcreteClip
+    from understudy.dpsgd.clipping import ConcreteClip, Partition
     from understudy.dpsgd.objectives import Objective
 
     Gradients = dict[str, Tensor]
 
-__all__ = ["clipped_sum", "squared_norms"]
+__all__ = ["clipped_fakes", "clipped_sum", "squared_norms"]
 
 DEFAULT_CHUNK = 16
 
 
 def clipped_sum(
-    critic: nn.Module, objective: Objective, batch: CriticBatch, rule: ConcreteClip, chunk: int | None
+    critic: nn.Module,
+    objective: Objective,
+    batch: CriticBatch,
+    rule: ConcreteClip,
+    chunk: int | None = None,
+    records: int | None = None,
 ) -> tuple[Gradients, float]:
-    """The clipped sum over records plus the fakes' part, and the shifted count of unclipped records."""
+    """The clipped sum over records in float64, and the shifted count of unclipped ones.
+
+    Args:
+        critic: the model.
+        objective: the loss.
+        batch: the records at hand.
+        rule: how they are clipped.
+        chunk: how many are handled at once.
+        records: how many the whole batch has, if these are a piece of it; together they share one slack.
+    """
     params = trained_parameters(critic)
-    total = {name: torch.zeros_like(p) for name, p in params.items()}
-    joint = rule.paired
-    count = 0.0
-    for rows in _record_gradients(critic, objective, batch, joint=joint, chunk=chunk):
+    total = _zeros(params)
+    count, length = 0.0, longest(records or len(batch.real))
+    for rows in _record_gradients(critic, objective, batch, joint=rule.paired, chunk=chunk):
         factors = rule.partition(params).factors(_squares(rows))
-        _add_weighted(total, rows, factors)
+        _add_weighted(total, rows, factors, length)
         within = torch.stack(list(factors.values())).amin(0) >= 1.0
         count += float(within.sum()) - 0.5 * len(within)
-    if isinstance(rule, SeparateClip) and batch.fake_weight:
-        for rows in _fake_gradients(critic, objective, batch, chunk=chunk):
-            factors = rule.fake_partition(params).factors(_squares(rows))
-            _add_weighted(total, rows, {name: f * batch.fake_weight for name, f in factors.items()})
-    elif not joint and not isinstance(rule, SeparateClip):
-        for name, gradient in fake_gradient(critic, objective, batch).items():
-            total[name] += gradient
     return total, count
+
+
+def clipped_fakes(
+    critic: nn.Module, objective: Objective, fake: Tensor, labels: Tensor | None, partition: Partition
+) -> Gradients:
+    """The sum of the fakes' clipped gradients."""
+    logit = _logit(critic)
+
+    def loss(params: Gradients, x: Tensor, label: Tensor | None) -> Tensor:
+        return fake_loss(objective, logit(params, x, label))
+
+    total = _zeros(trained_parameters(critic))
+    for rows in _in_chunks(critic, loss, (fake, labels), None):
+        _add_weighted(total, rows, partition.factors(_squares(rows)), len(fake))
+    return total
 
 
 def squared_norms(
@@ -71,12 +91,15 @@ def _squares(rows: Gradients) -> dict[str, Tensor]:
     return {name: g.flatten(1).double().square().sum(1) for name, g in rows.items()}
 
 
-def _add_weighted(total: Gradients, rows: Gradients, factors: dict[str, Tensor]) -> None:
+def _zeros(params: Gradients) -> Gradients:
+    return {name: torch.zeros_like(p, dtype=torch.float64) for name, p in params.items()}
+
+
+def _add_weighted(total: Gradients, rows: Gradients, factors: dict[str, Tensor], length: int) -> None:
     """Add Σ factor·gradient; a factor of zero removes the record even if its gradient is not finite."""
+    weights = row_weights(factors)
     for name, g in rows.items():
-        factor = factors[name].to(g.dtype)
-        kept = g.flatten(1).masked_fill((factor == 0)[:, None], 0.0)
-        total[name] += (factor @ kept).reshape(total[name].shape)
+        total[name] += weights[name].sum(g, length)
 
 
 def _record_gradients(
@@ -92,17 +115,6 @@ def _record_gradients(
     fake_labels = batch.fake_labels[partners] if joint and batch.fake_labels is not None else None
     columns = (batch.real, labels, mixed, fakes, fake_labels)
     yield from _in_chunks(critic, _record_loss(critic, objective), columns, chunk)
-
-
-def _fake_gradients(
-    critic: nn.Module, objective: Objective, batch: CriticBatch, *, chunk: int | None
-) -> Iterator[Gradients]:
-    logit = _logit(critic)
-
-    def loss(params: Gradients, x: Tensor, label: Tensor | None) -> Tensor:
-        return fake_loss(objective, logit(params, x, label))
-
-    yield from _in_chunks(critic, loss, (batch.fake, batch.fake_labels), chunk)
 
 
 def _in_chunks(

@@ -220,7 +220,7 @@ class ConvLayer(_Bilinear):
         """The library's own derivative: of the input (0) or, summed over rows, of the weight (1)."""
         mask = [which == 0, which == 1, False]
         gradients = torch.ops.aten.convolution_backward(
-            u, x, self.weight, None, self.stride, self.padding, (1, 1), False, (0, 0), 1, mask
+            u, x, self.weight.to(u.dtype), None, self.stride, self.padding, (1, 1), False, (0, 0), 1, mask
         )
         result: Tensor = gradients[which]
         return result

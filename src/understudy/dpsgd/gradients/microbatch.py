@@ -26,15 +26,15 @@ __all__ = ["clipped_sum", "fake_gradient", "summed_gradient"]
 def clipped_sum(
     critic: nn.Module, objective: Objective, batch: CriticBatch, rule: MicrobatchClip, chunk: int | None
 ) -> tuple[dict[str, Tensor], float]:
-    """Σ over microbatches of the clipped gradient of (Σ losses / size), plus the fakes' part."""
+    """Σ over microbatches of the clipped gradient of (Σ losses / size), in float64.
+
+    A microbatch's gradient is made of its own records alone, so a record changes one term of this sum.
+    """
     if batch.microbatch is None:
         raise PlanError("MicrobatchClip needs the microbatch of each record: set CriticBatch.microbatch.")
-    partition = rule.partition(trained_parameters(critic))
-    total = _in_pieces(
-        lambda rows: fake_gradient(critic, objective, _pick_fakes(batch, rows)),
-        torch.arange(batch.fake.shape[0], device=batch.fake.device),
-        chunk,
-    )
+    params = trained_parameters(critic)
+    partition = rule.partition(params)
+    total = {name: torch.zeros_like(p, dtype=torch.float64) for name, p in params.items()}
     count = 0.0
     for number in sorted(set(batch.microbatch.tolist())):
         gradient = _in_pieces(
@@ -47,7 +47,7 @@ def clipped_sum(
         for name, g in gradient.items():
             factor = factors[name].item()
             if factor > 0:
-                total[name] += factor * g
+                total[name].add_(g.double(), alpha=factor)
         count += 0.5 if min(f.item() for f in factors.values()) >= 1.0 else -0.5
     return total, count
 
@@ -74,11 +74,6 @@ def _pick(batch: CriticBatch, rows: Tensor) -> CriticBatch:
     )
 
 
-def _pick_fakes(batch: CriticBatch, rows: Tensor) -> CriticBatch:
-    labels = batch.fake_labels
-    return replace(batch, fake=batch.fake[rows], fake_labels=None if labels is None else labels[rows])
-
-
 def summed_gradient(
     critic: nn.Module, objective: Objective, batch: CriticBatch, weight: float
 ) -> dict[str, Tensor]:
@@ -94,14 +89,13 @@ def summed_gradient(
         return _gradients(weight * loss, params)
 
 
-def fake_gradient(critic: nn.Module, objective: Objective, batch: CriticBatch) -> dict[str, Tensor]:
-    """The weighted sum of the fakes' gradients, by ordinary autograd."""
+def fake_gradient(
+    critic: nn.Module, objective: Objective, fake: Tensor, labels: Tensor | None
+) -> dict[str, Tensor]:
+    """∇ of the sum of the fakes' losses, by ordinary autograd."""
     params = {name: p for name, p in critic.named_parameters() if p.requires_grad}
-    if not len(batch.fake) or batch.fake_weight == 0:
-        return {name: torch.zeros_like(p) for name, p in params.items()}
     with torch.enable_grad():
-        loss = fake_loss(objective, critic(batch.fake, batch.fake_labels).reshape(-1)).sum()
-        return _gradients(batch.fake_weight * loss, params)
+        return _gradients(fake_loss(objective, critic(fake, labels).reshape(-1)).sum(), params)
 
 
 def _gradients(loss: Tensor, params: dict[str, nn.Parameter]) -> dict[str, Tensor]:
