@@ -1,4 +1,4 @@
-"""Exact private steps at the price of ordinary ones; knows nothing of GANs beyond their losses.
+"""Clipped gradients at the price of ordinary ones, as queries for a door; knows nothing of GANs beyond their losses.
 
 The public names are loaded on first use, so that the values (`clipping`, `objectives`, `conditioning`) can be
 imported without torch.
@@ -13,36 +13,32 @@ if TYPE_CHECKING:
     from understudy.dpsgd.batch import ClippedSum, CriticBatch
     from understudy.dpsgd.critics import Critic
     from understudy.dpsgd.gradients import Path, clipped_sum, explain
-    from understudy.dpsgd.mechanism import PrivateStep
-    from understudy.dpsgd.nonprivate import NonPrivateStep
-    from understudy.dpsgd.postprocess import MovingAverage, clamp_weights, spectral_normalise
+    from understudy.dpsgd.plain import PlainGradients
+    from understudy.dpsgd.postprocess import clamp_weights
+    from understudy.dpsgd.step import NoisyGradients
 
 __all__ = [
     "ClippedSum",
     "Critic",
     "CriticBatch",
-    "MovingAverage",
-    "NonPrivateStep",
+    "NoisyGradients",
     "Path",
-    "PrivateStep",
+    "PlainGradients",
     "clamp_weights",
     "clipped_sum",
     "explain",
-    "spectral_normalise",
 ]
 
 _HOME = {
     "ClippedSum": "batch",
     "Critic": "critics",
     "CriticBatch": "batch",
-    "MovingAverage": "postprocess",
-    "NonPrivateStep": "nonprivate",
+    "NoisyGradients": "step",
+    "PlainGradients": "plain",
     "Path": "gradients",
-    "PrivateStep": "mechanism",
     "clamp_weights": "postprocess",
     "clipped_sum": "gradients",
     "explain": "gradients",
-    "spectral_normalise": "postprocess",
 }
 
 
