@@ -33,13 +33,15 @@ from torch.profiler import ProfilerActivity, profile
 
 from benchmarks.engine_cases import CASES, REGISTER, ROWS, Case, ordinary_step
 from benchmarks.engine_opacus import ghost_step, hook_step, optimiser_step, penalty_error
+from understudy.door.door import Door
 from understudy.door.noise import SecureNoise, SeededNoise
 from understudy.door.source import RowFile, Rows
-from understudy.dpsgd import PrivateStep, clipped_sum
+from understudy.dpsgd import NoisyGradients, clipped_sum
 from understudy.dpsgd.clipping import GlobalClip
 from understudy.dpsgd.gradients import functional
-from understudy.dpsgd.mechanism import draw_batch
-from understudy.privacy.mechanisms import SubsampledGaussian
+from understudy.dpsgd.losses import penalty_weight
+from understudy.dpsgd.step import critic_batch
+from understudy.privacy.mechanisms import Charge, SubsampledGaussian
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -82,10 +84,14 @@ def peak_bytes(action: Callable[[], object]) -> int:
     return most
 
 
-def private_step(case: Case, rows: int = ROWS, noise: Noise | None = None) -> PrivateStep:
-    """The whole mechanism, with secure noise unless told otherwise, for as many steps as anyone will time."""
-    planned = SubsampledGaussian(case.batch / rows, 1.0, 10**9)
-    return PrivateStep(planned, RULE, case.objective, noise or SecureNoise(), case.batch)
+def private_step(
+    case: Case, critic: Critic, records: Rows, fakes: Rows, noise: Noise | None = None
+) -> Callable[[], object]:
+    """One whole private step, with secure noise unless told otherwise, for as often as anyone will time it."""
+    planned = SubsampledGaussian(case.batch / len(records), 1.0, 10**9)
+    door = Door(records, (Charge("step", planned),), noise or SecureNoise())
+    gradients = NoisyGradients("step", RULE, case.objective, case.batch)
+    return lambda: gradients.step(door, critic, fakes)
 
 
 def best_vmap(case: Case, critic: Critic, batch: CriticBatch, repetitions: int) -> float:
@@ -100,7 +106,9 @@ def best_vmap(case: Case, critic: Critic, batch: CriticBatch, repetitions: int) 
 def one_batch(case: Case, critic: Critic, records: Rows, fakes: Rows) -> CriticBatch:
     """Records and fakes for the sides that draw none of their own."""
     picked = torch.randperm(ROWS)[: case.batch]
-    return draw_batch(critic, case.objective, records, picked, fakes, SecureNoise())
+    like = next(critic.parameters()).detach()
+    coupled = bool(penalty_weight(case.objective))
+    return critic_batch(*records.take(picked, like), fakes.all(like), SecureNoise(), coupled=coupled)
 
 
 def few(repetitions: int) -> int:
@@ -114,8 +122,8 @@ def alone_with_vmap(place: int, repetitions: int) -> float:
     case = CASES[place]
     critic, records, fakes = case.critic(), case.records(), case.fakes()
     vmap = best_vmap(case, critic, one_batch(case, critic, records, fakes), few(repetitions))
-    step = private_step(case)
-    return vmap / cpu_seconds([lambda: step.step(critic, records, fakes)], repetitions)[0]
+    step = private_step(case, critic, records, fakes)
+    return vmap / cpu_seconds([step], repetitions)[0]
 
 
 def in_fresh_process(place: int, repetitions: int) -> float:
@@ -128,12 +136,12 @@ def measure(place: int, repetitions: int) -> Result:
     """One line of the table."""
     case = CASES[place]
     critic, records, fakes = case.critic(), case.records(), case.fakes()
-    step = private_step(case)
+    step = private_step(case, critic, records, fakes)
     batch = one_batch(case, critic, records, fakes)
     total = clipped_sum(critic, case.objective, batch, RULE)
     private, ordinary, noise = cpu_seconds(
         [
-            lambda: step.step(critic, records, fakes),
+            step,
             lambda: ordinary_step(case, critic, records, fakes),
             lambda: SecureNoise().perturb(total.gradients.values(), 1.0, 1.0),
         ],
@@ -162,7 +170,7 @@ def measure(place: int, repetitions: int) -> Result:
         "faster_than_opacus_twice": twice,
         "faster_than_opacus_ghost": ghost,
         "opacus_penalty_error": wrong,
-        "peak_memory_ratio": peak_bytes(lambda: step.step(critic, records, fakes))
+        "peak_memory_ratio": peak_bytes(step)
         / peak_bytes(lambda: ordinary_step(case, critic, records, fakes)),
         "noise_share": noise / private,
     }
@@ -194,9 +202,9 @@ def describe_many_rows(case: Case, repetitions: int) -> str:
         for seed in range(repetitions + 1):
             for side, table in enumerate(tables):
                 for seconds in (first, again):
-                    step = private_step(case, len(table), SeededNoise(seed))
+                    step = private_step(case, critic, table, fakes, SeededNoise(seed))
                     begin = time.process_time()
-                    step.step(critic, table, fakes)
+                    step()
                     if seed:  # the first round warms up
                         seconds[side].append(time.process_time() - begin)
     new, cached = (statistics.median(s[1]) / statistics.median(s[0]) for s in (first, again))

@@ -116,7 +116,7 @@ def measure(case: str, steps: int, folder: Path) -> Line:
     with Ledger(folder / f"{batch}.db", create=True) as book:
         book.register("images", Budget(100.0, 1e-5))
         account = TimedAccount(book, "images")
-        fit(images, planned(schema, batch, steps), account=account, told=told)
+        fit(images, planned(schema, batch, steps), account=account, on_progress=told)
     charged = account.charging
     trained = (whole.cpu - charged.cpu, whole.wall - charged.wall)
     return Line(case, steps, account.writes, trained[0], charged.cpu, trained[1], charged.wall)

@@ -50,6 +50,7 @@ from understudy.evaluation.scores import accuracy
 from understudy.planning import plan
 from understudy.records.encode import encode
 from understudy.release.release import Release
+from understudy.synthesizers.embedding.recipe import EmbeddingRecipe
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -137,7 +138,7 @@ class Bench:
         trained = trained_cell(cell)
         recipe = recipe_of(trained.system)
         schema, count = judge.data.schema, len(judge.data.train)
-        steps = self._critic_steps if recipe.has_critic else self._steps
+        steps = self._steps if isinstance(recipe, EmbeddingRecipe) else self._critic_steps
         made = plan(schema, epsilon=cell.epsilon, rows=count, recipe=recipe, steps=steps)
         assert made.spent is not None
         line: Line = {

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from understudy.recipes import RECIPES, Recipe
-from understudy.recipes.parts import MeanEmbedding
 from understudy.release.release import Release
+from understudy.synthesizers.embedding.recipe import UNDERSTUDY_IMAGES, EmbeddingRecipe
+from understudy.synthesizers.registry import RECIPES
 
 if TYPE_CHECKING:
-    from understudy.recipes.parts import LinearTeacher
+    from understudy.synthesizers.embedding.recipe import LinearLabeller
+    from understudy.synthesizers.protocol import Recipe
 
 __all__ = [
     "PAPERS",
@@ -51,40 +52,39 @@ class Cell:
         return f"{self.data}{budget}, {self.system}, run {self.run}"
 
 
-def _own_parts() -> tuple[Recipe, MeanEmbedding, LinearTeacher]:
-    whole = RECIPES["understudy"]
-    assert isinstance(whole.statistic, MeanEmbedding)
-    assert whole.teacher is not None
-    return whole, whole.statistic, whole.teacher
+def _own_parts() -> tuple[EmbeddingRecipe, LinearLabeller]:
+    assert UNDERSTUDY_IMAGES.labeller is not None
+    return UNDERSTUDY_IMAGES, UNDERSTUDY_IMAGES.labeller
 
 
-def trained_ablation() -> dict[str, Recipe]:
+def trained_ablation() -> dict[str, EmbeddingRecipe]:
     """Our recipe with one idea of its training taken out; budget that is freed goes to what is left."""
-    whole, embedding, teacher = _own_parts()
+    whole, labeller = _own_parts()
     return {
-        "no teacher": replace(whole, teacher=None),
-        "no teacher in the generator's loss": replace(whole, teacher=replace(teacher, guidance=0.0)),
-        "no pixel features": replace(whole, statistic=replace(embedding, pixel_lengths=())),
-        "no wavelet features": replace(whole, statistic=replace(embedding, wavelet_lengths=())),
+        "no labeller": replace(whole, labeller=None),
+        "no labeller in the generator's loss": replace(whole, labeller=replace(labeller, guidance=0.0)),
+        "no pixel features": replace(whole, embedding=replace(whole.embedding, pixel_lengths=())),
+        "no wavelet features": replace(whole, embedding=replace(whole.embedding, wavelet_lengths=())),
         "no averaging of the generator": replace(whole, averaging=None),
     }
 
 
-def drawn_ablation() -> dict[str, Recipe]:
+def drawn_ablation() -> dict[str, EmbeddingRecipe]:
     """Our recipe with one idea of its sampling taken out: drawn from the release of the whole recipe."""
-    whole, _, teacher = _own_parts()
-    uncertain = replace(teacher, certainty=0.0)
+    whole, labeller = _own_parts()
+    uncertain = replace(labeller, certainty=0.0)
     return {
         "no warp": replace(whole, warp=None),
-        "no second draw": replace(whole, teacher=uncertain),
-        "no warp, no second draw": replace(whole, warp=None, teacher=uncertain),
-        "no warp, labels as asked for": replace(whole, warp=None, teacher=None),
+        "no second draw": replace(whole, labeller=uncertain),
+        "no warp, no second draw": replace(whole, warp=None, labeller=uncertain),
+        "no warp, labels as asked for": replace(whole, warp=None, labeller=None),
     }
 
 
 def recipe_of(system: str) -> Recipe:
     """The recipe behind a line of the table."""
-    return {**RECIPES, **trained_ablation(), **drawn_ablation()}[system]
+    own = {"understudy": UNDERSTUDY_IMAGES, **trained_ablation(), **drawn_ablation()}
+    return own[system] if system in own else RECIPES[system]
 
 
 def trained_cell(cell: Cell) -> Cell:
@@ -98,12 +98,14 @@ def drawn_as(release: Release, system: str) -> Release:
         return release
     wanted = drawn_ablation()[system]
     plan = release.card.plan
-    teacher = plan.recipe.teacher
-    if teacher is not None and wanted.teacher is not None:
-        teacher = replace(teacher, certainty=wanted.teacher.certainty)
-    recipe = replace(plan.recipe, warp=wanted.warp, teacher=None if wanted.teacher is None else teacher)
-    weights = release.weights
-    if wanted.teacher is None:
-        own = "generator."
-        weights = {name.removeprefix(own): one for name, one in weights.items() if name.startswith(own)}
-    return Release(replace(release.card, plan=replace(plan, recipe=recipe)), weights)
+    assert isinstance(plan.recipe, EmbeddingRecipe)
+    labeller = plan.recipe.labeller
+    if labeller is not None and wanted.labeller is not None:
+        labeller = replace(labeller, certainty=wanted.labeller.certainty)
+    recipe = replace(plan.recipe, warp=wanted.warp, labeller=None if wanted.labeller is None else labeller)
+    kept = {
+        name: one
+        for name, one in release.weights.items()
+        if wanted.labeller is not None or name.startswith("generator.")
+    }
+    return Release(replace(release.card, plan=replace(plan, recipe=recipe)), kept)

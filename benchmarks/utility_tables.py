@@ -32,12 +32,13 @@ from understudy.evaluation.learners import Learner, train
 from understudy.evaluation.scores import accuracy, macro_auroc
 from understudy.evaluation.tables import one_way_error, two_way_error
 from understudy.planning import plan
-from understudy.recipes import RECIPES, Recipe
-from understudy.recipes.parts import NoisyMarginals
 from understudy.records.encode import encode
 from understudy.schema import TableSchema
+from understudy.synthesizers.gan.papers import DP_CGAN_THYROID
+from understudy.synthesizers.marginals.recipe import UNDERSTUDY_TABLES
 
 if TYPE_CHECKING:
+    from understudy.synthesizers.protocol import Recipe
     import pandas as pd
     from rich.progress import Progress as Bar
 
@@ -53,16 +54,13 @@ LEARNERS = (Learner.LOGISTIC_REGRESSION, Learner.GRADIENT_BOOSTING)
 
 def systems() -> dict[str, Recipe]:
     """Our recipe, and what is left of it when marginals are taken out."""
-    own = RECIPES["understudy"].tables
-    assert own is not None
-    part = own.statistic
-    assert isinstance(part, NoisyMarginals)
+    own = UNDERSTUDY_TABLES
     return {
         "understudy": own,
-        "columns only": replace(own, statistic=replace(part, label_share=0.0, pair_share=0.0)),
-        "columns, label pairs": replace(own, statistic=replace(part, pair_share=0.0)),
-        "pairs not by class": replace(own, statistic=replace(part, by_class=False)),
-        BASELINE: replace(RECIPES["dp-cgan-thyroid"], steps=1000, noise_multiplier=None),
+        "columns only": replace(own, label_share=0.0, pair_share=0.0),
+        "columns, label pairs": replace(own, pair_share=0.0),
+        "pairs not by class": replace(own, by_class=False),
+        BASELINE: replace(DP_CGAN_THYROID, steps=1000, noise_multiplier=None),
     }
 
 

@@ -6,15 +6,15 @@ import itertools
 from dataclasses import replace
 
 import pytest
+from understudy.recipes import RECIPES, Recipe, recipe_from_toml, recipe_to_toml
+from understudy.recipes.papers import DP_GAN_BASIC, dp_cgan_tf2, dp_gan, small_images
+from understudy.recipes.parts import NoWarmStart, PublicWarmStart
 
 from tiny import TINY_IMAGES, tiny_images
 from understudy.dpsgd.clipping import GroupedClip, MicrobatchClip, PublicAdaptiveClip, WeightsBiasesClip
 from understudy.errors import RecipeError
 from understudy.planning import plan
 from understudy.privacy.budget import Adjacency
-from understudy.recipes import RECIPES, Recipe, recipe_from_toml, recipe_to_toml
-from understudy.recipes.papers import DP_GAN_BASIC, dp_cgan_tf2, dp_gan, small_images
-from understudy.recipes.parts import NoWarmStart, PublicWarmStart
 from understudy.run.fit import fit
 
 SWITCHES = list(itertools.product((False, True), repeat=4))

@@ -6,6 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from understudy.recipes import RECIPES
+from understudy.recipes.parts import UniformLabels
 
 from understudy.codec import from_json, to_json
 from understudy.dpsgd.clipping import GlobalClip
@@ -13,8 +15,6 @@ from understudy.errors import BudgetError, PlanError
 from understudy.planning import Plan, plan, without_label
 from understudy.privacy.accounting import spent
 from understudy.privacy.budget import Adjacency
-from understudy.recipes import RECIPES
-from understudy.recipes.parts import UniformLabels
 from understudy.schema import Categorical, Continuous, ImageSchema, TableSchema
 
 TABLE = TableSchema((Continuous("x", 0, 1), Categorical("y", ("a", "b"))), label="y")

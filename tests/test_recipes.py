@@ -6,9 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from understudy.recipes import RECIPES, find_recipe, recipe_from_toml, recipe_to_toml
 
 from understudy.errors import RecipeError
-from understudy.recipes import RECIPES, find_recipe, recipe_from_toml, recipe_to_toml
 
 
 @pytest.mark.parametrize("name", sorted(RECIPES))

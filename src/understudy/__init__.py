@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from understudy.evaluation import Evaluation, evaluate
     from understudy.planning import Plan, plan
     from understudy.privacy.budget import Adjacency, Budget
-    from understudy.synthesizers.protocol import Recipe
     from understudy.release.release import Release
     from understudy.release.sampling import sample
     from understudy.run.fit import fit
     from understudy.schema import CodeSchema, ImageSchema, Schema, TableSchema
+    from understudy.synthesizers.protocol import Recipe
 
 __all__ = [
     "Adjacency",

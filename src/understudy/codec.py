@@ -3,7 +3,8 @@
 The conversion is closed: a text can only ever become an instance of the class that was asked for, made of
 the classes its fields name. Nothing is imported, looked up or called by a name that the text holds.
 Supported fields: `bool`, `int`, `float`, `str`, `None`, `datetime`, enums (by value), `tuple[...]`,
-`Mapping[str, ...]`, nested dataclasses, unions, and types that `read_by` was told how to read. Dataclasses that share a union carry a class variable
+`Mapping[str, ...]`, nested dataclasses, unions, and types that `read_by` was told how to read. Dataclasses
+that share a union carry a class variable
 `kind: ClassVar[str]`, which is written as the key `kind` and chooses between them.
 
 Errors name the place, as in `critic.hidden[0]: expected int, got str 'wide'`.
@@ -183,13 +184,10 @@ def _read_whole(cls: object, plain: object, error: _Error) -> Any:
         raise error("values are nested too deeply to be what was asked for.") from cause
 
 
-def _read(hint: Any, plain: Any, path: str, error: _Error) -> Any:
+def _read(hint: Any, plain: Any, path: str, error: _Error) -> Any:  # noqa: PLR0911 - one case for each kind
     origin = typing.get_origin(hint)
     if isinstance(hint, type) and hint in _READERS:
-        try:
-            return _READERS[hint](plain, error)
-        except UnderstudyError as cause:
-            raise type(cause)(f"{_place(path)}{cause}") from cause
+        return _read_open(hint, plain, path, error)
     if origin in (typing.Union, types.UnionType):
         return _read_union(typing.get_args(hint), plain, path, error)
     if origin is tuple:
@@ -204,6 +202,13 @@ def _read(hint: Any, plain: Any, path: str, error: _Error) -> Any:
     if isinstance(hint, type) and issubclass(hint, enum.Enum):
         return _read_enum(hint, plain, path, error)
     return _read_scalar(hint, plain, path, error)
+
+
+def _read_open(hint: type, plain: Any, path: str, error: _Error) -> Any:
+    try:
+        return _READERS[hint](plain, error)
+    except UnderstudyError as cause:
+        raise type(cause)(f"{_place(path)}{cause}") from cause
 
 
 def _read_scalar(hint: Any, plain: Any, path: str, error: _Error) -> Any:

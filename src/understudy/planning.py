@@ -161,8 +161,8 @@ def plan(
 ) -> Plan:
     """Decide a run and certify its cost, before any record is read.
 
-    Given σ, the plan takes as many private steps as the budget allows; given steps, it finds the least noise; given both,
-    it refuses if they cost more than the budget.
+    Given σ, the plan takes as many private steps as the budget allows; given steps, it finds the least noise; given
+    both, it refuses if they cost more than the budget.
 
     Args:
         schema: the public description of the data; None for a calculation.
@@ -236,8 +236,8 @@ def _calibrated(
     total = spent(charges, budget.delta, budget.adjacency)
     if total.epsilon > budget.epsilon:
         raise BudgetError(
-            f"{_told(charges)} cost ε = {total.epsilon:.4f}, more than the budget of {budget.epsilon:g}. Leave σ or the "
-            "steps out and it will be computed, or raise ε."
+            f"{_told(charges)} cost ε = {total.epsilon:.4f}, more than the budget of {budget.epsilon:g}. Leave σ or "
+            "the steps out and it will be computed, or raise ε."
         )
     filled = _filled(recipe, charges)
     return Plan(recipe=filled, schema=schema, budget=budget, rows=rows, charges=charges, spent=total)
@@ -262,7 +262,9 @@ def _found(
             f"recipe {recipe.name!r} leaves both the noise and the steps open: pass steps=… or noise_multiplier=…."
         )
     made: Callable[[float, int], tuple[Charge, ...]] = lambda noise, taken: _charges(  # noqa: E731
-        [replace(one, noise_multiplier=noise, steps=taken) if one is steps else one for one in asked], rows, cap
+        [replace(one, noise_multiplier=noise, steps=taken) if one is steps else one for one in asked],
+        rows,
+        cap,
     )
     if sigma is None:
         wanted = count or 0

@@ -7,6 +7,8 @@ from dataclasses import replace
 
 import pytest
 from typer.testing import CliRunner
+from understudy.recipes import RECIPES
+from understudy.recipes.parts import ConvCritic, DeconvGenerator, DenseCritic, DenseGenerator
 
 from understudy import codec
 from understudy.audit import configuration
@@ -19,8 +21,6 @@ from understudy.door.noise import SeededNoise
 from understudy.dpsgd.clipping import GroupedClip, MicrobatchClip
 from understudy.errors import PlanError, RecipeError
 from understudy.planning import plan
-from understudy.recipes import RECIPES
-from understudy.recipes.parts import ConvCritic, DeconvGenerator, DenseCritic, DenseGenerator
 from understudy.schema import ImageSchema
 
 IMAGES = ImageSchema(16, 16, 1, classes=("0", "1", "2"))

@@ -8,18 +8,18 @@ from dataclasses import replace
 
 import pytest
 import torch
+from understudy.dpsgd.nonprivate import NonPrivateStep
+from understudy.recipes import find_recipe
+from understudy.recipes.parts import DenseCritic, Lessons, LinearTeacher, MeanEmbedding
 
 from tiny import tiny_plan
 from understudy.audit.configuration import audit_plan
 from understudy.audit.rehearsal import observed_charges, rehearsal_readings, rehearse_with_canaries
 from understudy.audit.verdict import Outcome
 from understudy.door.noise import SecureNoise, SeededNoise
-from understudy.dpsgd.nonprivate import NonPrivateStep
 from understudy.errors import PlanError
 from understudy.planning import plan
 from understudy.privacy.accounting import spent
-from understudy.recipes import find_recipe
-from understudy.recipes.parts import DenseCritic, Lessons, LinearTeacher, MeanEmbedding
 from understudy.schema import CodeSchema, ImageSchema
 from understudy.synthesizers.codes import publishing as code_publishing
 from understudy.synthesizers.embedding import features as embedding

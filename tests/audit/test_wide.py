@@ -7,6 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from understudy.recipes import find_recipe
+from understudy.recipes.parts import Activation, ConvCritic, DenseCritic
 
 from understudy.audit.production import ProductionSubject
 from understudy.audit.step import LOUD
@@ -16,8 +18,6 @@ from understudy.dpsgd import explain
 from understudy.errors import PlanError
 from understudy.planning import without_label
 from understudy.privacy.mechanisms import SubsampledGaussian
-from understudy.recipes import find_recipe
-from understudy.recipes.parts import Activation, ConvCritic, DenseCritic
 from understudy.records.encode import encoded_shape
 from understudy.schema import ImageSchema
 from understudy.synthesizers.gan.critics import build_critic

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import torch
 import torch.optim
+from understudy.dpsgd.mechanism import PrivateStep
 
 from understudy import cli
-from understudy.dpsgd.mechanism import PrivateStep
 from understudy.errors import UnderstudyError
 from understudy.ledger.ledger import Ledger
 from understudy.planning import plan

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
+from understudy.recipes import RECIPES
+from understudy.recipes.parts import DenseCritic, FixedCriticSteps
 
 import understudy
 from tiny import TINY_TABLE, tiny_frame
@@ -30,8 +32,6 @@ from understudy.ledger.account import LedgerAccount
 from understudy.ledger.ledger import Ledger
 from understudy.privacy.budget import Adjacency, Budget
 from understudy.privacy.mechanisms import SubsampledGaussian
-from understudy.recipes import RECIPES
-from understudy.recipes.parts import DenseCritic, FixedCriticSteps
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from understudy.recipes.papers import small_images
 
 from understudy.errors import PlanError
 from understudy.papers.catalogue import FULL, QUICK, STUDIES, reproduce
@@ -16,7 +17,6 @@ from understudy.papers.measuring import Value
 from understudy.papers.runner import Outcome, Stage, run_study
 from understudy.papers.study import Inception, Line, LossFigure, Scale, Table
 from understudy.papers.tables import FilledTable, Row, fill, over_seeds
-from understudy.recipes.papers import small_images
 
 
 @pytest.mark.parametrize("paper", sorted(STUDIES))

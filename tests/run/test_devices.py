@@ -14,14 +14,14 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
+from understudy.dpsgd.mechanism import PrivateStep
+from understudy.dpsgd.nonprivate import NonPrivateStep
+from understudy.recipes.parts import MeanEmbedding
 
 from tiny import tiny_plan
 from understudy.door.noise import SeededNoise
 from understudy.door.source import Rows
-from understudy.dpsgd.mechanism import PrivateStep
-from understudy.dpsgd.nonprivate import NonPrivateStep
 from understudy.errors import PlanError
-from understudy.recipes.parts import MeanEmbedding
 from understudy.run.devices import Device, chosen_device
 from understudy.run.fit import fit
 from understudy.schema import ImageSchema

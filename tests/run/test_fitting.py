@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 import torch
+from understudy.recipes import RECIPES
+from understudy.recipes.parts import FixedCriticSteps, PublicWarmStart
 
 from tiny import TINY_IMAGES, tiny_frame, tiny_images, tiny_plan
 from understudy.errors import BudgetError, DataError, PlanError
 from understudy.planning import Plan
-from understudy.recipes import RECIPES
-from understudy.recipes.parts import FixedCriticSteps, PublicWarmStart
 from understudy.run.fit import Progress, fit, fit_in_stages
 
 

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from understudy.recipes import RECIPES
+from understudy.recipes.parts import MeanEmbedding, UpsamplingGenerator
 
 from tiny import TINY_IMAGES, TINY_TABLE
 from understudy.errors import PlanError
 from understudy.planning import Plan, plan
-from understudy.recipes import RECIPES
-from understudy.recipes.parts import MeanEmbedding, UpsamplingGenerator
 from understudy.run.pace import paced
 
 

@@ -1,7 +1,7 @@
 """A door that listens: what was about to be released, what was, and with which scale.
 
-Everything private that leaves a run leaves it through `Door._drawn`, which adds the noise. The listener stands there. It
-can also *force history*: put, in place of each release, the release of an earlier run. Two runs with one history may
+Everything private that leaves a run leaves it through `Door._drawn`, which adds the noise. The listener stands there.
+It can also *force history*: put, in place of each release, the release of an earlier run. Two runs with one history may
 differ only in what they were about to release; if anything else differs, it leaked past the noise.
 """
 

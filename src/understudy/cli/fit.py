@@ -142,7 +142,8 @@ def _in_time(plan: Plan, steps: int | None, minutes: float, checkpoints: Checkpo
         raise PlanError("--time-budget chooses the steps itself: leave --steps out.")
     if checkpoints.resume:
         begun = load_checkpoint(checkpoints.path)[0].plan
-        return replace(plan, recipe=replace(plan.recipe, steps=begun.steps))
+        recipe = replace(plan.recipe, steps=begun.steps)  # type: ignore[type-var]
+        return replace(plan, recipe=recipe)
     return paced(plan, minutes, chosen_device(device))
 
 

@@ -17,9 +17,7 @@ __all__ = ["app"]
 _WIDE = 150
 """Columns that a terminal must have to show every fact in a column of its own."""
 
-app = typer.Typer(
-    help="The recipes that come with the package, side by side.", invoke_without_command=True
-)
+app = typer.Typer(help="The recipes that come with the package, side by side.", invoke_without_command=True)
 
 
 @app.callback(invoke_without_command=True)

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from understudy.ledger.account import LedgerAccount
     from understudy.planning import Plan
-    from understudy.synthesizers.protocol import Recipe
     from understudy.schema import Schema
+    from understudy.synthesizers.protocol import Recipe
     from understudy.tuning.sweep import Bill
 
 __all__ = [

@@ -1,9 +1,9 @@
 """The one object that holds private records and answers with noisy sums.
 
 Whoever asks is handed no record. The door refuses what the plan did not charge and counts what it did; it writes to the
-account first; it walks the records in batches, so that nothing needs all of them in memory; and it draws the noise, here
-and nowhere else. What it publishes lies on a public grid far below the noise, so that the last digits of a float tell
-nothing about the sum.
+account first; it walks the records in batches, so that nothing needs all of them in memory; and it draws the noise,
+here and nowhere else. What it publishes lies on a public grid far below the noise, so that the last digits of a float
+tell nothing about the sum.
 """
 
 from __future__ import annotations

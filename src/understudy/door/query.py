@@ -1,7 +1,8 @@
 """What may be asked at the door, and what comes back.
 
 A query is a sum over records of something with a bounded norm, and carries its own proof of the bound: `add` enforces
-it for every record, and `sensitivity` says it. Everything private that ever leaves the package is such a sum with noise.
+it for every record, and `sensitivity` says it. Everything private that ever leaves the package is such a sum with
+noise.
 """
 
 from __future__ import annotations

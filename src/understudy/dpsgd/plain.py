@@ -49,8 +49,8 @@ class _Sums:
         if not len(batch):
             return
         found = summed_gradient(self._critic, self._objective, records, 1.0)
-        for one, gradient in zip(sums, found.values(), strict=False):
-            one += gradient
+        for place, gradient in enumerate(found.values()):
+            sums[place] += gradient
         sums[-1][0] += len(batch)
         if self._with_loss:
             with torch.no_grad():
@@ -61,8 +61,8 @@ class _Sums:
 class PlainGradients:
     """Plain mean gradients from Poisson batches, by ordinary autograd.
 
-    The records' part is the mean over the records that were drawn and the fakes' part the mean over the fakes. A private
-    step has to divide by a public number instead, and pays for it with a sum that swings with the batch.
+    The records' part is the mean over the records that were drawn and the fakes' part the mean over the fakes. A
+    private step has to divide by a public number instead, and pays for it with a sum that swings with the batch.
 
     Args:
         purpose: the steps of the door's plan.

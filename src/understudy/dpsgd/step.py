@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from understudy.door.door import Door
     from understudy.door.query import Batch, Chance
     from understudy.door.source import Rows
+    from understudy.dpsgd.batch import ClippedSum
     from understudy.dpsgd.clipping import Clipping, ConcreteClip
     from understudy.dpsgd.critics import Critic
     from understudy.dpsgd.objectives import Objective
@@ -59,8 +60,8 @@ class CriticStep:
 class ClippedGradients:
     """The sum of the records' clipped gradients: a query for one Poisson batch.
 
-    Where the rule follows a quantile, how many records are within the bound is part of the same vector, weighted so that
-    one scale of noise suits both (`QuantileAdaptiveClip`).
+    Where the rule follows a quantile, how many records are within the bound is part of the same vector, weighted so
+    that one scale of noise suits both (`QuantileAdaptiveClip`).
 
     Args:
         critic: the model; it is not changed.
@@ -83,7 +84,7 @@ class ClippedGradients:
         *,
         microbatches: int | None = None,
         count_weight: float | None = None,
-        work: Callable[[Callable[..., _Result]], _Result] | None = None,
+        work: Callable[[Callable[..., ClippedSum]], ClippedSum] | None = None,
     ) -> None:
         self._critic, self._objective, self._rule = critic, objective, rule
         self.fakes, self._microbatches, self._weight = fakes, microbatches, count_weight
@@ -110,8 +111,8 @@ class ClippedGradients:
         records = replace(records, fake_values=self.fake_values)
         summed = partial(clipped_sum, self._critic, self._objective, records, self._rule)
         total = summed() if self._work is None else self._work(summed)
-        for one, (name, _) in zip(sums, self._critic.named_parameters(), strict=False):
-            one += total.gradients[name]
+        for place, (name, _) in enumerate(self._critic.named_parameters()):
+            sums[place] += total.gradients[name]
         if self._weight is not None:
             sums[-1] += self._weight * total.shifted_count
 

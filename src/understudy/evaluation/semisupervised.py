@@ -40,25 +40,28 @@ _CHUNK = 1024
 
 def coded_images(release: Release) -> CodedImages:
     """The codes and images of a release; a conditional generator's code is its latent input with the label."""
-    from understudy.release.weights import generator_with
+    from understudy.release.weights import model_with
     from understudy.schema import ImageSchema
-    from understudy.synthesizers.gan.generators import draw_latent
+    from understudy.synthesizers.gan.model import GanModel
+    from understudy.synthesizers.shared.latents import draw_latent
 
-    schema, recipe = release.schema, release.card.plan.recipe
+    schema = release.schema
     if not isinstance(schema, ImageSchema):
         raise EvaluationError(f"the semi-supervised task needs images, this release makes {schema.kind}.")
-    network = generator_with(release.weights, recipe, schema)
+    model = model_with(release.weights, release.card.plan.recipe, schema)
+    if not isinstance(model, GanModel):
+        raise EvaluationError("the semi-supervised task needs the codes of a GAN's generator.")
     classes = len(schema.classes) if schema.classes else 0
     weights = torch.tensor(release.card.label_weights or (1.0,) * max(1, classes))
 
     def draw(rows: int, seed: int) -> tuple[Floats, Floats]:
         source = torch.Generator().manual_seed(seed)
         labels = torch.multinomial(weights, rows, replacement=True, generator=source) if classes else None
-        codes = draw_latent(recipe.latent, rows, source)
+        codes = draw_latent(model.latent, rows, source)
         with torch.inference_mode():
             made = torch.cat(
                 [
-                    network(
+                    model.generator(
                         codes[start : start + _CHUNK],
                         None if labels is None else labels[start : start + _CHUNK],
                     )

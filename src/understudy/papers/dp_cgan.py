@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from understudy.papers.classifiers import Learner
 from understudy.papers.study import Classified, GridFigure, Job, Line, Metric, Scale, Study, Table
-from understudy.recipes.papers import CGAN, DP_CGAN, DP_CGAN_BASIC, DP_CGAN_PRINTED
+from understudy.synthesizers.gan.papers import CGAN, DP_CGAN, DP_CGAN_BASIC, DP_CGAN_PRINTED
 
 if TYPE_CHECKING:
-    from understudy.recipes import Recipe
+    from understudy.synthesizers.protocol import Recipe
 
 __all__ = ["CLASSIFIED", "image_job", "study"]
 

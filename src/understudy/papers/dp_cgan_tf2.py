@@ -5,8 +5,7 @@ from __future__ import annotations
 from understudy.papers.classifiers import Learner
 from understudy.papers.dp_cgan import CLASSIFIED, image_job
 from understudy.papers.study import Classified, GridFigure, Job, Line, Metric, Scale, Study, Table
-from understudy.recipes.own import UNDERSTUDY
-from understudy.recipes.papers import (
+from understudy.synthesizers.gan.papers import (
     CGAN,
     DP_CGAN_TF2,
     DP_CGAN_TF2_LEAKY,
@@ -14,6 +13,7 @@ from understudy.recipes.papers import (
     DP_CGAN_TF2_SPLIT,
     DP_CGAN_THYROID,
 )
+from understudy.synthesizers.marginals.recipe import UNDERSTUDY_TABLES
 
 __all__ = ["study"]
 
@@ -51,7 +51,14 @@ def study(scale: Scale) -> Study:
             scale.table_steps,
             drawn=min(scale.drawn, 10_000),
         ),
-        Job("thyroid-understudy", scale.table, UNDERSTUDY, 3.7, _THYROID, drawn=min(scale.drawn, 10_000)),
+        Job(
+            "thyroid-understudy",
+            scale.table,
+            UNDERSTUDY_TABLES,
+            3.7,
+            _THYROID,
+            drawn=min(scale.drawn, 10_000),
+        ),
     )
     return Study(
         paper="dp-cgan-tf2",

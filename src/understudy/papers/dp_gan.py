@@ -17,12 +17,11 @@ from understudy.papers.study import (
     Study,
     Table,
 )
-from understudy.recipes.papers import DP_GAN_BASIC, dp_gan
-from understudy.recipes.parts import FixedCriticSteps
+from understudy.synthesizers.gan.papers import DP_GAN_BASIC, dp_gan
 
 if TYPE_CHECKING:
     from understudy.papers.study import Score
-    from understudy.recipes import Recipe
+    from understudy.synthesizers.protocol import Recipe
 
 __all__ = ["study"]
 
@@ -36,7 +35,7 @@ _SEMI = {
 
 _EVERY = (True, True, True, True)
 
-_GAN = replace(DP_GAN_BASIC, name="wgan-gp", summary="dp-gan without noise", turns=FixedCriticSteps(1))
+_GAN = replace(DP_GAN_BASIC, name="wgan-gp", summary="dp-gan without noise", critic_steps=1)
 """The baseline: a critic without noise needs no four steps for one of the generator."""
 
 _WARM = 1

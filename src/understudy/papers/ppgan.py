@@ -18,13 +18,13 @@ from understudy.papers.study import (
     Study,
     Table,
 )
-from understudy.recipes.own import UNDERSTUDY
-from understudy.recipes.papers import DP_GAN_BASIC, DPGAN, PPGAN, PPGAN_SGD
-from understudy.recipes.parts import FixedCriticSteps, RmsProp
+from understudy.synthesizers.codes.recipe import UNDERSTUDY_CODES
+from understudy.synthesizers.gan.papers import DP_GAN_BASIC, DPGAN, PPGAN, PPGAN_SGD
+from understudy.synthesizers.shared.parts import RmsProp
 
 if TYPE_CHECKING:
     from understudy.papers.study import AnyTable
-    from understudy.recipes import Recipe
+    from understudy.synthesizers.protocol import Recipe
 
 __all__ = ["study"]
 
@@ -38,7 +38,7 @@ _WGAN = replace(
     summary="ppgan without noise",
     critic_optimiser=_GENTLE,
     generator_optimiser=_GENTLE,
-    turns=FixedCriticSteps(1),
+    critic_steps=1,
 )
 """The baseline: with ppgan's rates a critic without noise drives every pixel to its end at once, where nothing moves.
 Chosen on enlarged digits of USPS."""
@@ -113,7 +113,7 @@ def _code_jobs(scale: Scale) -> tuple[Job, ...]:
     systems = (
         ("wgan", _WGAN, None, scale.wide_steps),
         ("10", PPGAN, _MAIN, scale.wide_steps),
-        ("understudy", UNDERSTUDY, _MAIN, None),
+        ("understudy", UNDERSTUDY_CODES, _MAIN, None),
     )
     return tuple(
         Job(f"{kind}-{name}", data, recipe, epsilon, scores, steps, scale.rows, drawn=drawn, once=True)
@@ -129,7 +129,7 @@ def _code_table(jobs: tuple[Job, ...]) -> Table:
             f"{job.name.split('-')[0]}, {'without noise' if job.epsilon is None else f'ε = {job.epsilon:g}'}",
             job.name,
             score,
-            remark="stand-in; our own recipe" if job.recipe is UNDERSTUDY else "stand-in",
+            remark="stand-in; our own recipe" if job.recipe is UNDERSTUDY_CODES else "stand-in",
         )
         for job in jobs
         for score in job.scores

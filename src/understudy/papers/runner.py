@@ -23,6 +23,7 @@ from understudy.planning import Plan, plan
 from understudy.records.encode import encode
 from understudy.records.images import Images
 from understudy.run.fit import Progress, fit_in_stages
+from understudy.synthesizers.protocol import Steps
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -209,7 +210,7 @@ def _make(out: Path, run: _Run, tell: Callable[[float], None]) -> None:
         points.append(Point(0, None, measured(job, None, material, seed)))
     else:
         plans = _plans(job, material.schema, len(private))
-        for release in fit_in_stages(private, plans, public=public, insecure_seed=seed, told=watch):
+        for release in fit_in_stages(private, plans, public=public, insecure_seed=seed, on_progress=watch):
             made = release.card.plan
             spent = None if made.spent is None else made.spent.epsilon
             scored = job if made == plans[-1] else replace(job, scores=job.scores[:1])
@@ -222,7 +223,7 @@ def _make(out: Path, run: _Run, tell: Callable[[float], None]) -> None:
         fingerprint=job.fingerprint(seed),
         epsilon=last.epsilon,
         steps=last.steps,
-        noise_multiplier=0.0 if release is None else release.card.plan.recipe.noise_multiplier or 0.0,
+        noise_multiplier=_noise(release),
         seconds=round(time.process_time() - started, 2),
         values=last.values,
         losses=tuple(watch.losses),
@@ -232,21 +233,23 @@ def _make(out: Path, run: _Run, tell: Callable[[float], None]) -> None:
     tell(1.0)
 
 
+def _noise(release: Release | None) -> float:
+    """The noise multiplier of a run's private steps; 0 without any."""
+    made = None if release is None else release.card.plan
+    return 0.0 if made is None or made.sampled is None else made.training.noise_multiplier
+
+
 def _plans(job: Job, schema: Schema, rows: int) -> tuple[Plan, ...]:
     """The plan of the run after those of its stops, all with the noise of the whole run."""
     assert job.recipe is not None
     most = max(1, rows // 4)
-    made = partial(
-        plan,
-        schema,
-        epsilon=job.epsilon,
-        delta=job.delta,
-        rows=rows,
-        recipe=job.recipe,
-        batch=most if job.recipe.batch > most else None,
-    )
-    last = made(steps=job.steps, noise_multiplier=job.recipe.noise_multiplier if job.keep_noise else None)
-    noise = last.recipe.noise_multiplier
+    made = partial(plan, schema, epsilon=job.epsilon, delta=job.delta, rows=rows, recipe=job.recipe)
+    sampled = [one for one in job.recipe.releases(schema, rows) if isinstance(one, Steps)]
+    if sampled and sampled[0].batch > most:
+        made = partial(made, batch=most)
+    kept = sampled[0].noise_multiplier if sampled and job.keep_noise else None
+    last = made(steps=job.steps, noise_multiplier=kept)
+    noise = None if last.sampled is None else last.training.noise_multiplier or None
     return (*(made(steps=stop, noise_multiplier=noise) for stop in job.stops), last)
 
 

@@ -6,11 +6,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from understudy.papers.study import Curve, CurvesFigure, GridFigure, Inception, Job, Line, Scale, Study, Table
-from understudy.recipes.papers import DP_GAN_BASIC, SMALL_IMAGES, small_images
-from understudy.recipes.parts import FixedCriticSteps
+from understudy.synthesizers.gan.papers import DP_GAN_BASIC, SMALL_IMAGES, small_images
 
 if TYPE_CHECKING:
-    from understudy.recipes import Recipe
+    from collections.abc import Mapping
+
+    from understudy.synthesizers.protocol import Recipe
 
 __all__ = ["study"]
 
@@ -21,7 +22,7 @@ _GAN = replace(
     summary="small-images without noise",
     critic_optimiser=DP_GAN_BASIC.critic_optimiser,
     generator_optimiser=DP_GAN_BASIC.generator_optimiser,
-    turns=FixedCriticSteps(1),
+    critic_steps=1,
 )
 """The baseline: a critic without noise needs no four steps for one of the generator."""
 
@@ -93,12 +94,12 @@ def _curve(recipe: Recipe, scale: Scale, score: Inception) -> Job:
     )
 
 
-def _figure(name: str, title: str, recipes: dict[str, Recipe], score: Inception) -> CurvesFigure:
+def _figure(name: str, title: str, recipes: Mapping[str, Recipe], score: Inception) -> CurvesFigure:
     curves = tuple(Curve(label, recipe.name) for label, recipe in recipes.items())
     return CurvesFigure(name, title, score, curves, paper_level=8.51)
 
 
-def _table(noises: dict[str, Recipe], score: Inception) -> Table:
+def _table(noises: Mapping[str, Recipe], score: Inception) -> Table:
     printed = {"σ = 0.5": 7.2, "σ = 0.8": 7.2, "σ = 0.9": None, "σ = 1": 3.0}
     lines = [
         Line("without noise", "gan", score, 8.51),

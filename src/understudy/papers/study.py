@@ -14,7 +14,7 @@ from understudy.errors import PlanError
 
 if TYPE_CHECKING:
     from understudy.papers.classifiers import Learner
-    from understudy.recipes import Recipe
+    from understudy.synthesizers.protocol import Recipe
 
 __all__ = [
     "AnyTable",

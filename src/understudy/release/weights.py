@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from understudy.schema import Schema
-    from understudy.synthesizers.protocol import Model, Recipe
+    from understudy.synthesizers.model import Model
+    from understudy.synthesizers.protocol import Recipe
 
 __all__ = ["model_with", "weights_from_bytes", "weights_to_bytes"]
 

@@ -157,7 +157,9 @@ def _private_rows(data: object, run: Run, plan: Plan, stop: Callable[[], bool] |
     try:
         rows = _read_rows(data, plan.schema)
         if stop is not None and stop():
-            raise Interrupted("stopped while the data was read, as asked; nothing was drawn and nothing spent.")
+            raise Interrupted(
+                "stopped while the data was read, as asked; nothing was drawn and nothing spent."
+            )
     except UnderstudyError:
         run.give_back()
         raise

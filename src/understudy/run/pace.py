@@ -10,8 +10,6 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import torch
-
 from understudy.door.noise import SecureNoise
 from understudy.errors import PlanError
 from understudy.privacy.mechanisms import SubsampledGaussian
@@ -20,6 +18,8 @@ from understudy.run.stand_ins import stand_in_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    import torch
 
     from understudy.planning import Plan
 
@@ -51,7 +51,7 @@ def paced(
     """
     if plan.sampled is not None:
         raise PlanError(
-            f"the steps of {plan.recipe.name!r} are charged, so their number is part of the plan: plan again with --steps."
+            f"the steps of {plan.recipe.name!r} are charged, so their number is part of the plan: set --steps."
         )
     recipe = replace(plan.recipe, steps=steps_in(plan, minutes, device, clock))  # type: ignore[type-var]
     return replace(plan, recipe=recipe)
@@ -94,7 +94,7 @@ def seconds_per_step(
     size = _ROWS if plan.sampled is None else round(plan.rows or _ROWS / plan.training.sampling_rate)
     rows = stand_in_rows(plan.schema, min(size, 20_000), 0)
     public = stand_in_rows(plan.schema, _ROWS, 1) if recipe.learns_from_public else None
-    trial.open(rows, public)
+    trial.open(rows, None)  # no warm start
     _advance(trial, public, 1)  # the first step is slower than the others
     start = clock()
     _advance(trial, public, _TRIAL)

@@ -22,8 +22,20 @@ if TYPE_CHECKING:
     from understudy.dpsgd.step import CriticStep
     from understudy.privacy.mechanisms import Charge
     from understudy.schema import Schema
+    from understudy.synthesizers.model import Model
 
-__all__ = ["Asked", "Drawn", "Fitter", "Fixed", "Losses", "Model", "Recipe", "RecipeDefaults", "Request", "Share", "Steps"]
+__all__ = [
+    "Asked",
+    "Drawn",
+    "Fitter",
+    "Fixed",
+    "Losses",
+    "Recipe",
+    "RecipeDefaults",
+    "Request",
+    "Share",
+    "Steps",
+]
 
 
 @dataclass(frozen=True)
@@ -126,6 +138,11 @@ class Recipe(Protocol):
         """Whether its networks are so small that one thread is fastest."""
         ...
 
+    @property
+    def warm_steps(self) -> int:
+        """Steps on public records before the first one of its own."""
+        ...
+
     def varied(self, setting: str, value: float) -> Self:
         """The recipe with another value of something that a sweep may vary besides steps, batch and noise.
 
@@ -171,11 +188,16 @@ class RecipeDefaults:
         """Yes."""
         return True
 
+    @property
+    def warm_steps(self) -> int:
+        """None."""
+        return 0
+
     def varied(self, setting: str, value: float) -> Self:
         """Refuses."""
         raise RecipeError(
-            f"recipe {self.name!r} has no {setting} that could be {value:g}: vary steps, or choose a recipe with a critic, "
-            "such as dp-cgan."
+            f"recipe {self.name!r} has no {setting} that could be {value:g}: vary steps, or choose a recipe with a "
+            "critic, such as dp-cgan."
         )
 
     def critic_step(self, schema: Schema) -> CriticStep | None:
@@ -258,26 +280,3 @@ class Drawn:
 
     x: Tensor
     labels: Tensor | None
-
-
-class Model(Protocol):
-    """What is published: it draws records and knows no data. A `torch.nn.Module`."""
-
-    certainty: float | None
-    """How sure a labeller must be of a record's class, where the model has a labeller; else None."""
-
-    def draw(self, request: Request, source: torch.Generator) -> Drawn:
-        """Synthetic records."""
-        ...
-
-    def eval(self) -> Self:
-        """Ready to draw."""
-        ...
-
-    def state_dict(self) -> dict[str, Tensor]:
-        """The weights by name."""
-        ...
-
-    def load_state_dict(self, state_dict: Mapping[str, Tensor]) -> object:
-        """Take over weights."""
-        ...

@@ -1,7 +1,7 @@
 """Every recipe by name, which one serves which data, and recipes as TOML.
 
-A third party's synthesizer is found by its entry point in the group `understudy.synthesizers`, and only when it is named:
-by `use("name")`, `--recipe name`, or `--with name`. Nothing is ever imported because a file says so.
+A third party's synthesizer is found by its entry point in the group `understudy.synthesizers`, and only when it is
+named: by `use("name")`, `--recipe name`, or `--with name`. Nothing is ever imported because a file says so.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from understudy.synthesizers.embedding.recipe import UNDERSTUDY_IMAGES, Embeddin
 from understudy.synthesizers.gan import papers
 from understudy.synthesizers.gan.recipe import GanRecipe
 from understudy.synthesizers.marginals.recipe import UNDERSTUDY_TABLES, MarginalsRecipe
-
 from understudy.synthesizers.protocol import Recipe
 
 if TYPE_CHECKING:
@@ -80,7 +79,9 @@ def use(name: str) -> Recipe:
         )
     recipe: Recipe = found[0].load()
     if not isinstance(getattr(recipe, "kind", None), str) or recipe.name != name:
-        raise RecipeError(f"the entry point {name!r} of {_GROUP} names {recipe!r}, which is no recipe of that name.")
+        raise RecipeError(
+            f"the entry point {name!r} of {_GROUP} names {recipe!r}, which is no recipe of that name."
+        )
     if type(recipe) not in _KINDS:
         _KINDS.append(type(recipe))
     RECIPES[name] = recipe

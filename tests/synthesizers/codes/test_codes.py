@@ -16,14 +16,15 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
-
 from understudy.charges import CODE_COUNTS, CODE_PAIRS, LABELS, LENGTHS, REPEATS
+from understudy.recipes import RECIPES, recipe_from_toml, recipe_to_toml
+from understudy.recipes.parts import LatentClasses, NoisyCodeCounts
+from understudy.synthesizers.codes.publishing import publish_codes
+
 from understudy.door.noise import Noise, SeededNoise
 from understudy.door.source import Rows
 from understudy.errors import Interrupted, PlanError, RecipeError
 from understudy.planning import Plan, plan
-from understudy.recipes import RECIPES, recipe_from_toml, recipe_to_toml
-from understudy.recipes.parts import LatentClasses, NoisyCodeCounts
 from understudy.records.encode import encode
 from understudy.release.release import Release
 from understudy.run.checkpoint import Checkpoints
@@ -31,7 +32,6 @@ from understudy.run.fit import fit
 from understudy.schema import Binary, CodeSchema
 from understudy.synthesizers.codes import publishing as code_publishing
 from understudy.synthesizers.codes.fit import CodeApprentice
-from understudy.synthesizers.codes.publishing import publish_codes
 from understudy.synthesizers.codes.queries import (
     Bounded,
     code_counts,

@@ -13,9 +13,11 @@ import numpy as np
 import pytest
 import torch
 from scipy import stats
+from understudy.charges import EMBEDDING, FEATURE_MEAN, LABELS, TEACHER
+from understudy.recipes import RECIPES, Recipe
+from understudy.recipes.parts import Lessons, LinearTeacher, MeanEmbedding, UpsamplingGenerator, Warp
 
 from tiny import TINY_IMAGES, tiny_images
-from understudy.charges import EMBEDDING, FEATURE_MEAN, LABELS, TEACHER
 from understudy.door.noise import SeededNoise
 from understudy.door.source import Rows
 from understudy.errors import BudgetError, Interrupted, PlanError, RecipeError, ReleaseError
@@ -23,8 +25,6 @@ from understudy.ledger.account import LedgerAccount
 from understudy.ledger.ledger import Ledger
 from understudy.planning import Plan, plan
 from understudy.privacy.accounting import spent
-from understudy.recipes import RECIPES, Recipe
-from understudy.recipes.parts import Lessons, LinearTeacher, MeanEmbedding, UpsamplingGenerator, Warp
 from understudy.records.encode import encode
 from understudy.release.release import Release
 from understudy.release.sampling import doubtful

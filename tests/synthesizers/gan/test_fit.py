@@ -8,19 +8,19 @@ from dataclasses import replace
 import pytest
 import torch
 from torch import Tensor, nn
+from understudy.dpsgd.mechanism import PrivateStep
+from understudy.recipes import RECIPES
+from understudy.recipes.papers import dp_cgan_tf2
+from understudy.recipes.parts import FixedCriticSteps, RisingCriticSteps, Sgd
+from understudy.synthesizers.gan.schedule import Turns
 
 from tiny import TINY_IMAGES, TINY_TABLE, tiny_frame, tiny_images, tiny_plan
 from understudy.door.noise import SeededNoise
 from understudy.door.source import Rows
-from understudy.dpsgd.mechanism import PrivateStep
 from understudy.errors import BudgetError
-from understudy.recipes import RECIPES
-from understudy.recipes.papers import dp_cgan_tf2
-from understudy.recipes.parts import FixedCriticSteps, RisingCriticSteps, Sgd
 from understudy.records.encode import encode
 from understudy.schema import Schema
 from understudy.synthesizers.gan.fit import GradientSource, Trainer
-from understudy.synthesizers.gan.schedule import Turns
 from understudy.synthesizers.shared.optimisers import scheduled_rate
 
 

@@ -18,15 +18,16 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from understudy.charges import COLUMNS, LABEL_PAIRS, LABELS, PAIRS
+from understudy.recipes import RECIPES, default_recipe, recipe_from_toml, recipe_to_toml
+from understudy.recipes.parts import LatentClasses, NoisyMarginals, SharedLabelHistogram
+from understudy.synthesizers.marginals.publishing import publish_marginals
 
 from tiny import TINY_IMAGES, TINY_TABLE, tiny_frame
-from understudy.charges import COLUMNS, LABEL_PAIRS, LABELS, PAIRS
 from understudy.door.noise import Noise, SeededNoise
 from understudy.door.source import Rows
 from understudy.errors import Interrupted, PlanError, RecipeError
 from understudy.planning import Plan, plan
-from understudy.recipes import RECIPES, default_recipe, recipe_from_toml, recipe_to_toml
-from understudy.recipes.parts import LatentClasses, NoisyMarginals, SharedLabelHistogram
 from understudy.records.encode import encode
 from understudy.release.release import Release
 from understudy.run.checkpoint import Checkpoints
@@ -48,7 +49,6 @@ from understudy.synthesizers.marginals import queries as counting
 from understudy.synthesizers.marginals.cells import axes_of
 from understudy.synthesizers.marginals.columns import BinnedColumn, binned
 from understudy.synthesizers.marginals.fit import TableApprentice
-from understudy.synthesizers.marginals.publishing import publish_marginals
 from understudy.synthesizers.marginals.statistics import Marginals
 
 EVERY_KIND = TableSchema(

@@ -1,6 +1,7 @@
 """The exact sum of clipped per-record gradients, by the fastest path that knows the critic.
 
-`clipped_sum` is the one entrance for records, `fakes_part` the one for fakes that are no partners. Which path it takes never changes the result beyond rounding, and `explain`
+`clipped_sum` is the one entrance for records, `fakes_part` the one for fakes that are no partners. Which path it takes
+never changes the result beyond rounding, and `explain`
 tells which one it will be and why.
 """
 
@@ -83,8 +84,8 @@ def clipped_sum(
 
 def _added(total: dict[str, Tensor], more: dict[str, Tensor]) -> dict[str, Tensor]:
     """Both sums together, in the memory of the first."""
-    for name, gradient in total.items():
-        gradient += more[name]
+    for name in total:
+        total[name] += more[name]
     return total or more
 
 

@@ -45,7 +45,12 @@ _LEAST_RECORDS = 8
 
 @torch.no_grad()
 def clipped_sum(
-    critic: nn.Module, chain: Chain, objective: Objective, batch: CriticBatch, rule: ConcreteClip, records: int
+    critic: nn.Module,
+    chain: Chain,
+    objective: Objective,
+    batch: CriticBatch,
+    rule: ConcreteClip,
+    records: int,
 ) -> tuple[dict[str, Tensor], float]:
     """The clipped sum over records, and the shifted count of unclipped ones.
 
@@ -169,7 +174,9 @@ def _lengths(
         names = [name for name in group if name in gross]
         if names:
             factor = factors[names[0]]
-            squares = torch.stack([gross[name] for name in names]).sum(0) * ((1.0 + SLACK) * factor / bound) ** 2
+            squares = (
+                torch.stack([gross[name] for name in names]).sum(0) * ((1.0 + SLACK) * factor / bound) ** 2
+            )
             sizes = (squares + (1.0 if least else 0.0)).sqrt().where(factor > 0, 0.0)
             length = longest(float(sizes.sum()) * times)
             lengths.update(dict.fromkeys(names, length if length >= least else 0))

@@ -48,7 +48,8 @@ def row_squares(x: Tensor) -> Tensor:
     """
     flat = x.flatten(1)
     if flat.shape[1] >= _LONG:
-        return torch.linalg.vector_norm(flat, dim=1, dtype=torch.float64).square()
+        long: Tensor = torch.linalg.vector_norm(flat, dim=1, dtype=torch.float64).square()
+        return long
     norms = _norms(flat)
     if flat.dtype != torch.float64 and norms.shape[0]:
         least, most = torch.aminmax(norms)

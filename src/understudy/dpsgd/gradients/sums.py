@@ -48,7 +48,9 @@ def longest(gross: float) -> int:
     if torch.get_float32_matmul_precision() != "highest":
         return 0  # products may be made in fewer digits than float32 has
     terms = SUM_SLACK / (2.0 * _SAFETY * _UNIT * max(gross, 1e-9))
-    return max(0, min(int(terms) - 3, 2**17))  # three more roundings: the factor, its product with d, the place
+    return max(
+        0, min(int(terms) - 3, 2**17)
+    )  # three more roundings: the factor, its product with d, the place
 
 
 @dataclass(frozen=True)

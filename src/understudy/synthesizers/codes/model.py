@@ -7,7 +7,7 @@ which component they come from. Where codes are counted, each is repeated as oft
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +16,7 @@ from understudy.errors import PlanError
 from understudy.schema import CodeSchema
 from understudy.synthesizers.codes.repeats import draw_repeats
 from understudy.synthesizers.codes.without_replacement import first_arrivals
+from understudy.synthesizers.model import Model
 from understudy.synthesizers.protocol import Drawn
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["CodeModel", "build_code_model"]
 
 
-class CodeModel(nn.Module):
+class CodeModel(Model):
     """Rates of codes, and records drawn by them.
 
     Args:
@@ -37,7 +38,6 @@ class CodeModel(nn.Module):
         most: the most occurrences of a code.
     """
 
-    certainty: ClassVar[None] = None
     lengths: Tensor
     repeats: Tensor
 

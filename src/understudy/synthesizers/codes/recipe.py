@@ -94,7 +94,9 @@ class CodesRecipe(RecipeDefaults):
         """Anything but codes."""
         if isinstance(schema, CodeSchema):
             return None
-        return f"recipe {self.name!r} makes codes, not {schema.kind}. Use the recipe understudy, which chooses by the data."
+        return (
+            f"recipe {self.name!r} makes codes, not {schema.kind}. The recipe understudy chooses by the data."
+        )
 
     def releases(self, schema: Schema | None, rows: int | None) -> tuple[Asked, ...]:
         """Class counts, lengths, codes, pairs of codes, repetitions."""

@@ -1,8 +1,8 @@
 """Fitting a generator of images to a published mean embedding.
 
-The generator is moved so that the features of what it makes have the published mean in every class. The squared distance
-between means is estimated without bias as the inner product of the errors of two independent half batches; the labeller,
-which was published too, may guide with its cross-entropy.
+The generator is moved so that the features of what it makes have the published mean in every class. The squared
+distance between means is estimated without bias as the inner product of the errors of two independent half batches; the
+labeller, which was published too, may guide with its cross-entropy.
 """
 
 from __future__ import annotations
@@ -50,9 +50,7 @@ class EmbeddingFitter(FreeFitter[Upsampler]):
     ) -> None:
         super().__init__(schema, recipe.optimiser, recipe.steps, recipe.averaging, seed, device)
         self._recipe = recipe
-        self._embedding = Embedding(
-            recipe.embedding, image_shape(encoded_shape(schema), recipe.name)
-        )
+        self._embedding = Embedding(recipe.embedding, image_shape(encoded_shape(schema), recipe.name))
         self._labeller = build_image_model(recipe, schema).labeller
         self._means: Tensor
 

@@ -1,8 +1,8 @@
 """The labeller: a linear classifier of wavelet moduli, trained under privacy, that labels generated images.
 
-Two quantities are published (`queries`). First the sum of the standardised moduli r(x), whose norm is at most 1: sensitivity 1.
-Then T noisy gradients of the cross-entropy over *all* records. The gradient of one record is the outer product of
-its features f(x) and its error p - y, with norm |f|·|p - y|, clipped to the bound C; p depends on earlier noisy
+Two quantities are published (`queries`). First the sum of the standardised moduli r(x), whose norm is at most 1:
+sensitivity 1. Then T noisy gradients of the cross-entropy over *all* records. The gradient of one record is the
+outer product of its features f(x) and its error p - y, with norm |f|·|p - y|, clipped to the bound C; p depends on earlier noisy
 gradients and on this record only. So each sum has sensitivity C, and the noise has standard deviation σ·C. There is no
 sampling, hence no amplification to account for.
 
@@ -108,14 +108,15 @@ def train_labeller(labeller: Labeller, part: LinearLabeller, door: Door, count: 
     labeller.mean.copy_(mean)
     features = standard.derived(partial(queries.centred_features, labeller))
     del standard  # as large as what replaced it
-    lessons, velocity, average, averaged = part.lessons, torch.zeros_like(labeller.head), 0.0, 0
+    lessons, averaged = part.lessons, 0
+    velocity, average = torch.zeros_like(labeller.head), torch.zeros_like(labeller.head)
     for step in range(lessons.steps):
         asked = queries.LabellerGradient(labeller.head, lessons.bound)
         gradient = features.publish(LABELLER, asked).value / count
         velocity.mul_(part.momentum).add_(gradient)
         labeller.head.sub_(velocity, alpha=_rate(lessons, step))
         if step >= lessons.steps * 2 // 3:
-            average = average + labeller.head
+            average += labeller.head
             averaged += 1
     labeller.head.copy_(average / averaged)
 

@@ -13,6 +13,7 @@ from torch.nn import functional
 from understudy.records.encode import encoded_shape
 from understudy.synthesizers.embedding.labeller import Labeller
 from understudy.synthesizers.embedding.warping import warped
+from understudy.synthesizers.model import Model
 from understudy.synthesizers.protocol import Drawn
 from understudy.synthesizers.shared.latents import draw_latent, image_shape
 
@@ -72,7 +73,7 @@ class Upsampler(nn.Module):
         return torch.tanh(painted[:, :, : self.shape[1], : self.shape[2]] / 2)
 
 
-class ImageModel(nn.Module):
+class ImageModel(Model):
     """What is released: the generator and, where the recipe has one, the labeller of its images.
 
     Args:

@@ -90,9 +90,9 @@ class FeatureSum:
 class LabellerGradient:
     """The sum of clipped gradients of the labeller's cross-entropy, behind a door to its features.
 
-    The gradient of one record is the outer product of its features f and its error p - y, with norm |f|·|p - y|, clipped
-    to the bound; p depends on earlier noisy gradients and on this record only. All of it is computed in float64: a sum
-    of thousands of records in float32 is rounded by more than the margin of one record, and one record more can change
+    The gradient of one record is the outer product of its features f and its error p - y, with norm |f|·|p - y|,
+    clipped to the bound; p depends on earlier noisy gradients and on this record only. All of it is computed in
+    float64: a sum of thousands of records in float32 is rounded by more than the margin of one record, and one record more can change
     how all others are rounded.
 
     Args:

@@ -194,12 +194,12 @@ class EmbeddingRecipe(RecipeDefaults):
     name: str
     summary: str
     source: str
-    embedding: MeanEmbedding = field(default_factory=lambda: MeanEmbedding())
+    embedding: MeanEmbedding = field(default_factory=MeanEmbedding)
     labeller: LinearLabeller | None = None
     warp: Warp | None = None
-    generator: UpsamplingGenerator = field(default_factory=lambda: UpsamplingGenerator())
+    generator: UpsamplingGenerator = field(default_factory=UpsamplingGenerator)
     latent: Latent = field(default_factory=lambda: Latent(64))
-    optimiser: Optimiser = field(default_factory=lambda: Adam())
+    optimiser: Optimiser = field(default_factory=Adam)
     averaging: float | None = None
     batch: int = 200
     steps: int = 2_000

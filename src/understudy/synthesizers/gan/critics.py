@@ -15,8 +15,8 @@ from understudy.synthesizers.gan.parts import ConvCritic, DenseCritic
 from understudy.synthesizers.shared.latents import image_shape
 
 if TYPE_CHECKING:
-    from understudy.synthesizers.gan.recipe import GanRecipe
     from understudy.schema import Schema
+    from understudy.synthesizers.gan.recipe import GanRecipe
 
 __all__ = ["build_critic"]
 

@@ -84,9 +84,7 @@ class GanFitter:
         if self._recipe.warm_start is not None and public is not None:
             self._start_warm(door, self._recipe.warm_start, public, tick)
 
-    def _start_warm(
-        self, door: Door, part: PublicWarmStart, public: Rows, tick: Callable[[], None]
-    ) -> None:
+    def _start_warm(self, door: Door, part: PublicWarmStart, public: Rows, tick: Callable[[], None]) -> None:
         """Train both networks on public rows, without noise: nothing private is read."""
         rate = min(1.0, part.batch / len(public))
         charges = (Charge(_WARM_START, SubsampledGaussian(rate, 0.0, part.steps)),)

@@ -5,7 +5,6 @@ Generators never see a private record, so they may contain any layer, batch norm
 
 from __future__ import annotations
 
-import itertools
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -14,7 +13,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from understudy.errors import PlanError
 from understudy.records.encode import Activation as Head
 from understudy.records.encode import Span, encoded_shape, spans
 from understudy.synthesizers.gan.parts import Activation, DeconvGenerator, DenseGenerator

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
-
-from torch import nn
+from typing import TYPE_CHECKING
 
 from understudy.synthesizers.gan.generators import Generator, build_generator
+from understudy.synthesizers.model import Model
 from understudy.synthesizers.protocol import Drawn
 from understudy.synthesizers.shared.latents import draw_latent
 
@@ -21,15 +20,13 @@ if TYPE_CHECKING:
 __all__ = ["GanModel", "build_gan_model"]
 
 
-class GanModel(nn.Module):
+class GanModel(Model):
     """A generator and the law of its input noise.
 
     Args:
         generator: latent noise and a label to one record.
         latent: how the noise is drawn.
     """
-
-    certainty: ClassVar[None] = None
 
     def __init__(self, generator: Generator, latent: Latent) -> None:
         super().__init__()

@@ -149,6 +149,11 @@ class GanRecipe(RecipeDefaults):
         """Convolutions profit from more."""
         return isinstance(self.critic, DenseCritic)
 
+    @property
+    def warm_steps(self) -> int:
+        """Those of the warm start."""
+        return 0 if self.warm_start is None else self.warm_start.steps
+
     def varied(self, setting: str, value: float) -> GanRecipe:
         """Another clipping bound (`clip`), or another capacity of both networks."""
         if setting == "clip":

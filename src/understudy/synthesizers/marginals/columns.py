@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from understudy.synthesizers.marginals.recipe import MarginalsRecipe
     from understudy.synthesizers.marginals.cells import Axis
+    from understudy.synthesizers.marginals.recipe import MarginalsRecipe
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
 
 from understudy.schema import TableSchema
@@ -23,6 +22,7 @@ from understudy.synthesizers.marginals.statistics import Marginals, assembled
 from understudy.synthesizers.shared.counts import CountFitter, precision_weights
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
     from torch import Tensor
 

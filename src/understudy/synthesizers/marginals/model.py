@@ -9,7 +9,7 @@ number a value from the published distribution.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -18,20 +18,21 @@ from understudy.errors import PlanError
 from understudy.schema import TableSchema
 from understudy.synthesizers.marginals.bins import KNOTS
 from understudy.synthesizers.marginals.cells import Scale, axes_of
+from understudy.synthesizers.model import Model
 from understudy.synthesizers.protocol import Drawn
 
 if TYPE_CHECKING:
     from understudy.schema import Schema
+    from understudy.synthesizers.marginals.cells import Axis
     from understudy.synthesizers.marginals.recipe import MarginalsRecipe
     from understudy.synthesizers.protocol import Request
-    from understudy.synthesizers.marginals.cells import Axis
 
 __all__ = ["TableModel", "build_table_model"]
 
 _NEVER = -1e9
 
 
-class TableModel(nn.Module):
+class TableModel(Model):
     """Chances of outcomes, and records drawn from them.
 
     Args:
@@ -41,7 +42,6 @@ class TableModel(nn.Module):
         bins: the most bins that a number has.
     """
 
-    certainty: ClassVar[None] = None
     possible: Tensor
     knots: Tensor
 

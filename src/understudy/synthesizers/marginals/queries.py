@@ -63,9 +63,10 @@ class CellCounts(ABC):
         """PRIVATE: count a batch; a record outside of all cells of a marginal counts nowhere in it."""
         x = batch.x.numpy()
         labels = None if batch.labels is None else batch.labels.numpy()
-        for total, size, cells in zip(sums, self._sizes, self._cells(x, labels), strict=True):
+        for place, cells in enumerate(self._cells(x, labels)):
+            size = self._sizes[place]
             inside = cells[(cells >= 0) & (cells < size)]
-            total += torch.from_numpy(np.bincount(inside, minlength=size))
+            sums[place] += torch.from_numpy(np.bincount(inside, minlength=size))
 
     @abstractmethod
     def _cells(self, x: NDArray[np.float32], labels: Cells | None) -> Iterator[Cells]:

@@ -95,7 +95,7 @@ class MarginalsRecipe(RecipeDefaults):
         """Anything but tables."""
         if isinstance(schema, TableSchema):
             return None
-        return f"recipe {self.name!r} makes tables, not {schema.kind}. Use the recipe understudy, which chooses by the data."
+        return f"recipe {self.name!r} makes tables, not {schema.kind}. The recipe understudy chooses by the data."
 
     def releases(self, schema: Schema | None, rows: int | None) -> tuple[Asked, ...]:
         """Class counts, columns, columns by class, pairs of columns."""

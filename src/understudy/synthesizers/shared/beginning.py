@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from understudy.synthesizers.protocol import Fixed, Share
 from understudy.synthesizers.shared.parts import LABELS, ROWS
 
 if TYPE_CHECKING:
     from understudy.door.door import Door
     from understudy.schema import Schema
+    from understudy.synthesizers.protocol import Fixed, Share
 
 __all__ = ["asked_labels", "label_weights", "row_count"]
 

@@ -19,5 +19,7 @@ def on_the_cpu(recipe: str, device: torch.device) -> torch.device:
         PlanError: another device than the CPU was asked for.
     """
     if device.type != "cpu":
-        raise PlanError(f"recipe {recipe!r} runs on the CPU only, in seconds: leave --device {device.type} out.")
+        raise PlanError(
+            f"recipe {recipe!r} runs on the CPU only, in seconds: leave --device {device.type} out."
+        )
     return device
