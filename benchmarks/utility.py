@@ -37,8 +37,6 @@ from benchmarks.utility_systems import (
     trained_ablation,
     trained_cell,
 )
-from understudy.cli.console import progress_bar
-from understudy.cli.progress import fit_with_bar
 from understudy.data import known
 from understudy.errors import Interrupted
 from understudy.evaluation import images
@@ -50,6 +48,7 @@ from understudy.evaluation.scores import accuracy
 from understudy.planning import plan
 from understudy.records.encode import encode
 from understudy.release.release import Release
+from understudy.run.progress import fit_with_bar, progress_bar
 from understudy.synthesizers.embedding.recipe import EmbeddingRecipe
 
 if TYPE_CHECKING:

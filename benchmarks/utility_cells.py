@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from understudy.cli.console import progress_bar
+from understudy.run.progress import progress_bar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -23,10 +23,10 @@ import numpy as np
 
 from benchmarks.utility_cells import measure_cells, parser_for
 from benchmarks.utility_systems import REAL, Cell
-from understudy.cli.progress import fit_with_bar
 from understudy.data import known
 from understudy.evaluation.codes import code_fidelity, prevalence_correlation, prevalence_error
 from understudy.planning import plan
+from understudy.run.progress import fit_with_bar
 from understudy.schema import CodeSchema
 
 if TYPE_CHECKING:

@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.rivals import RIVALS, made_by
 from benchmarks.utility_cells import measure_cells, parser_for
 from benchmarks.utility_systems import REAL, Cell
-from understudy.cli.progress import fit_with_bar
 from understudy.data import known
 from understudy.evaluation.layout import Layout
 from understudy.evaluation.learners import Learner, train
@@ -33,16 +32,17 @@ from understudy.evaluation.scores import accuracy, macro_auroc
 from understudy.evaluation.tables import one_way_error, two_way_error
 from understudy.planning import plan
 from understudy.records.encode import encode
+from understudy.run.progress import fit_with_bar
 from understudy.schema import TableSchema
 from understudy.synthesizers.gan.papers import DP_CGAN_THYROID
 from understudy.synthesizers.marginals.recipe import UNDERSTUDY_TABLES
 
 if TYPE_CHECKING:
-    from understudy.synthesizers.protocol import Recipe
     import pandas as pd
     from rich.progress import Progress as Bar
 
     from understudy.data.records import Dataset
+    from understudy.synthesizers.protocol import Recipe
 
     Line = dict[str, Any]
 

@@ -10,19 +10,21 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
 from rich.table import Table
 
 import understudy
 from understudy.audit.attachment import attach
 from understudy.audit.configuration import audit_plan
-from understudy.cli.console import out, progress_bar
-from understudy.cli.progress import fit_with_bar
-from understudy.cli.running import choose_threads
 from understudy.data import known
 from understudy.evaluation import Group
 from understudy.release.sampling import sample_chunks
 from understudy.release.write import write_records
 from understudy.report import make_report
+from understudy.run.progress import fit_with_bar, progress_bar
+from understudy.run.threads import choose_threads
+
+out = Console()
 
 RUNS: dict[str, dict[str, Any]] = {
     "digits": {"epsilon": 5.0, "steps": 300, "file": "samples.png", "counts": 10},

@@ -10,9 +10,10 @@ import typer
 from rich.table import Table
 from typer.core import TyperGroup
 
-from understudy.cli.console import err, out, print_json, progress_bar
+from understudy.cli.console import err, out, print_json
 from understudy.cli.options import RecipeName
 from understudy.cli.running import chosen_recipe, saved_plan
+from understudy.run.progress import progress_bar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -7,9 +7,8 @@ from typing import Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-__all__ = ["complain", "err", "out", "print_json", "progress_bar", "warn_not_private"]
+__all__ = ["complain", "err", "out", "print_json", "warn_not_private"]
 
 out = Console()
 err = Console(stderr=True)
@@ -29,15 +28,3 @@ def print_json(value: Any) -> None:
 def warn_not_private(reasons: tuple[str, ...]) -> None:
     """Say on standard error that a release has no guarantee, and why."""
     err.print("[bold red]NOT PRIVATE[/]: " + " ".join(reasons or ("trained without noise.",)))
-
-
-def progress_bar() -> Progress:
-    """A progress bar on standard error: what, bar, steps, extra text, time left."""
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[note]}"),
-        TimeRemainingColumn(),
-        console=err,
-    )

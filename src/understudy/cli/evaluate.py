@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from understudy.cli.console import err, out, progress_bar, warn_not_private
+from understudy.cli.console import err, out, warn_not_private
 from understudy.cli.options import AsJson, LedgerFile
 from understudy.cli.running import command_line
+from understudy.run.progress import progress_bar
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from understudy.cli.console import complain, err, print_json, progress_bar, warn_not_private
+from understudy.cli.console import complain, err, print_json, warn_not_private
 from understudy.cli.options import (
     AcceptLargeDelta,
     AsJson,
@@ -25,9 +25,11 @@ from understudy.cli.options import (
     Sigma,
     Steps,
 )
-from understudy.cli.running import beside, choose_threads, chosen_recipe, open_account, saved_plan, stopping
+from understudy.cli.running import beside, chosen_recipe, open_account, saved_plan, stopping
 from understudy.privacy.budget import Adjacency
 from understudy.run.devices import Device
+from understudy.run.progress import progress_bar
+from understudy.run.threads import choose_threads
 
 if TYPE_CHECKING:
     from understudy.planning import Plan
@@ -160,9 +162,9 @@ def _train(
     device: Device,
 ) -> Release:
     """Run in the open: on record, with checkpoints, a bar, and signals that stop it in order."""
-    from understudy.cli.progress import fit_with_bar
     from understudy.errors import Interrupted
     from understudy.files import remove_leftovers
+    from understudy.run.progress import fit_with_bar
 
     with (
         stopping() as signals,

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 from rich.table import Table
 
-from understudy.cli.console import err, out, print_json, progress_bar
+from understudy.cli.console import err, out, print_json
 from understudy.errors import PlanError
+from understudy.run.progress import progress_bar
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID

@@ -1,4 +1,4 @@
-"""What a long run needs around it: a ledger, a checkpoint, signals that stop it in order, and threads that fit."""
+"""What a long run needs around it: a ledger, a checkpoint, signals that stop it in order."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ __all__ = [
     "Signals",
     "beside",
     "bill_for",
-    "choose_threads",
     "chosen_recipe",
     "command_line",
     "open_account",
@@ -185,13 +184,3 @@ def stopping() -> Iterator[Signals]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def choose_threads(plan: Plan, threads: int | None) -> None:
-    """Small networks are fastest on one thread; larger ones may use all that torch finds."""
-    import torch
-
-    if threads is not None:
-        torch.set_num_threads(threads)
-    elif plan.recipe.one_thread:
-        torch.set_num_threads(1)

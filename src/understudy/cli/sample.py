@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from understudy.cli.console import err, print_json, progress_bar, warn_not_private
+from understudy.cli.console import err, print_json, warn_not_private
+from understudy.run.progress import progress_bar
 
 __all__ = ["sample_command"]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from understudy.cli.console import err, out, progress_bar
+from understudy.cli.console import err, out
 from understudy.cli.options import (
     DatasetName,
     Delta,
@@ -21,6 +21,7 @@ from understudy.cli.options import (
 from understudy.cli.running import bill_for, chosen_recipe
 from understudy.errors import PlanError
 from understudy.evaluation.learners import Learner
+from understudy.run.progress import progress_bar
 
 if TYPE_CHECKING:
     from understudy.schema import Schema

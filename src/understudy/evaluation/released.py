@@ -1,17 +1,9 @@
 """Numbers about a release that may be published themselves, because a mechanism covers them.
 
 The real test rows are private. One Gaussian release publishes noisy counts of them, and accuracy, AuROC and marginal
-errors are computed from the counts alone, which is post-processing. One row adds one to each of:
-
-| count | how many entries a row touches |
-|---|---|
-| the number of rows | 1 |
-| rows that the classifier gets right, and wrong | 1 |
-| for each class, a histogram of its score over 20 bins, apart for members and others | number of classes |
-| for tables, the one-way marginal of each column | number of columns |
-
-so adding or removing a row moves the vector by √(2 + classes + columns) in the L2 norm, which is the stated
-sensitivity. The classifier is trained on synthetic rows only and the release is already public: neither costs anything.
+errors are computed from the counts alone, which is post-processing. What a row adds, and the sensitivity that
+follows, is said in `queries`. The classifier is trained on synthetic rows only and the release is already public:
+neither costs anything.
 """
 
 from __future__ import annotations
@@ -24,22 +16,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from understudy.door.door import Door
 from understudy.door.noise import SecureNoise
+from understudy.door.source import Rows as DoorRows
 from understudy.errors import EvaluationError
 from understudy.evaluation.layout import Layout
 from understudy.evaluation.learners import Learner, train
+from understudy.evaluation.queries import BINS, MeasureCounts, column_counts
 from understudy.evaluation.result import Better, Group, Measure
-from understudy.evaluation.run import ReleaseSource, Rows, Synthesizer, labelled
+from understudy.evaluation.run import ReleaseSource, Rows, Synthesizer
 from understudy.evaluation.tables import total_variation
 from understudy.privacy.calibration import noise_for
 from understudy.privacy.mechanisms import Charge, GaussianRelease
-from understudy.records.encode import decode, encode
+from understudy.records.encode import encode
 from understudy.schema import TableSchema
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    import pandas as pd
 
     from understudy.door.noise import Noise
     from understudy.evaluation.utility import Labelled
@@ -48,7 +41,6 @@ if TYPE_CHECKING:
 __all__ = ["PublishedMeasures", "auroc_from_histograms", "evaluation_charge", "publish_measures"]
 
 Floats = npt.NDArray[np.floating[Any]]
-BINS = 20
 PURPOSE = "published evaluation"
 SIMULATIONS = 100
 
@@ -154,41 +146,15 @@ def publish_measures(
     layout = Layout.of(release.schema) if isinstance(release.schema, TableSchema) else None
     if reserve is not None:
         reserve(charge)
-    vector = _vector(test, release, layout, predictor)
-    sizes = () if layout is None else layout.sizes
-    sensitivity = math.sqrt(2 + drawn.classes + len(sizes))
-    deviation = mechanism.noise_multiplier * sensitivity
-    source = SecureNoise() if noise is None else noise
-    published = vector + deviation * source.normal(vector.shape).numpy()
-    shares = _synthetic_marginals(release, layout, rows, seed)
-    measures = _measures(published, deviation, drawn, sizes, shares, learner)
-    return PublishedMeasures(measures, charge, sensitivity)
-
-
-def _vector(
-    test: Rows, release: Synthesizer, layout: Layout | None, predictor: Callable[[Floats], Floats]
-) -> npt.NDArray[np.float64]:
-    """The exact counts; private."""
     encoded = encode(test, release.schema)
-    real = labelled(encoded, release.schema)
-    probabilities = predictor(real.features)
-    right = int((probabilities.argmax(axis=1) == real.labels).sum())
-    bins = np.clip((probabilities * BINS).astype(int), 0, BINS - 1)
-    parts = [np.array([len(real), right, len(real) - right], dtype=float)]
-    for label in range(real.classes):
-        for member in (False, True):
-            chosen = bins[(real.labels == label) == member, label]
-            parts.append(np.bincount(chosen, minlength=BINS).astype(float))
-    if layout is not None:
-        assert isinstance(release.schema, TableSchema)
-        frame = decode(encoded.x, encoded.labels, release.schema)
-        parts += _column_counts(frame, layout)  # type: ignore[arg-type]
-    return np.concatenate(parts)
-
-
-def _column_counts(frame: pd.DataFrame, layout: Layout) -> list[npt.NDArray[np.float64]]:
-    codes = layout.codes(frame)
-    return [np.bincount(codes[:, j], minlength=size).astype(float) for j, size in enumerate(layout.sizes)]
+    query = MeasureCounts(release.schema, drawn.classes, layout, predictor)
+    seen = Door(
+        DoorRows(encoded.x, encoded.labels), (charge,), SecureNoise() if noise is None else noise
+    ).publish(charge.purpose, query)
+    sizes = () if layout is None else layout.sizes
+    shares = _synthetic_marginals(release, layout, rows, seed)
+    measures = _measures(seen.value.numpy(), seen.deviation, drawn, sizes, shares, learner)
+    return PublishedMeasures(measures, charge, query.sensitivity)
 
 
 def _synthetic_marginals(
@@ -197,7 +163,7 @@ def _synthetic_marginals(
     if layout is None:
         return ()
     frame = release.sample(rows, seed=seed)
-    return tuple(_shares(counts) for counts in _column_counts(frame, layout))  # type: ignore[arg-type]
+    return tuple(_shares(counts) for counts in column_counts(frame, layout))  # type: ignore[arg-type]
 
 
 def _shares(counts: Floats) -> Floats:

@@ -11,12 +11,12 @@ from markupsafe import Markup
 
 from understudy._version import __version__
 from understudy.report import svg
-from understudy.tuning.sweep import curve_points
+from understudy.tuning.curves import curve_points
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from understudy.tuning.sweep import CurvePoint, Limits, Outcome
+    from understudy.tuning.curves import CurvePoint, Limits, Outcome
 
 __all__ = ["curves_page"]
 

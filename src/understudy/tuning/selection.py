@@ -23,25 +23,20 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from understudy import codec, files
+from understudy.door.door import Door
 from understudy.door.noise import SecureNoise
+from understudy.door.source import Rows
 from understudy.errors import EvaluationError, PlanError
 from understudy.evaluation.learners import train
 from understudy.evaluation.pool import in_processes
+from understudy.evaluation.queries import RightAnswers
 from understudy.evaluation.run import ReleaseSource
 from understudy.ledger.ledger import Ledger
 from understudy.privacy.accounting import Spent, select_best, spent
 from understudy.privacy.mechanisms import Charge, GaussianRelease
 from understudy.release.release import Release
 from understudy.release.weights import weights_to_bytes
-from understudy.tuning.sweep import (
-    Sweep,
-    digest,
-    fitted,
-    labelled_rows,
-    planned,
-    save_anew,
-    write_value,
-)
+from understudy.tuning.sweep import Sweep, digest, fitted, labelled_rows, planned, save_anew, write_value
 from understudy.tuning.variation import Setting  # noqa: TC001 - the codec reads the hint
 
 if TYPE_CHECKING:
@@ -142,11 +137,11 @@ def noisy_score(
     """How many test rows a classifier of synthetic rows gets right; adding or removing a row moves it by one."""
     rows = ReleaseSource(release).draw(min(sweep.rows or SCORED_ROWS, SCORED_ROWS), 0)
     predictor = train(sweep.learner, rows.features, rows.labels, rows.classes, 0)
-    right = float((predictor(test.features).argmax(axis=1) == test.labels).sum())
     if deviation is None:
-        return right
-    source = SecureNoise() if noise is None else noise
-    return right + deviation * float(source.normal((1,)).numpy()[0])
+        return float((predictor(test.features).argmax(axis=1) == test.labels).sum())
+    charge = Charge(SCORE, GaussianRelease(deviation))
+    door = Door(Rows(test.features, test.labels), (charge,), SecureNoise() if noise is None else noise)
+    return float(door.publish(SCORE, RightAnswers(predictor)).value)
 
 
 def select(

@@ -10,15 +10,11 @@ that was interrupted goes on where it stopped.
 from __future__ import annotations
 
 import hashlib
-import math
 import shutil
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING
-
-import numpy as np
-from scipy import stats
 
 from understudy import codec, files
 from understudy.errors import EvaluationError
@@ -29,6 +25,7 @@ from understudy.evaluation.scores import accuracy, macro_auroc
 from understudy.planning import Plan, plan
 from understudy.synthesizers.protocol import Recipe
 from understudy.synthesizers.registry import find_recipe
+from understudy.tuning.curves import Limits, Outcome
 from understudy.tuning.variation import Change, Setting, varied
 
 if TYPE_CHECKING:
@@ -43,11 +40,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Bill",
-    "CurvePoint",
-    "Limits",
-    "Outcome",
     "Sweep",
-    "curve_points",
     "planned",
     "run_sweep",
     "sweep_of",
@@ -90,37 +83,6 @@ class Bill:
     ledger: Path
     dataset: str
     command: str = ""
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What one run reached."""
-
-    setting: Setting
-    spent_epsilon: float
-    accuracy: float
-    macro_auroc: float
-
-
-@dataclass(frozen=True)
-class Limits:
-    """Scores of the same classifier on real training rows, and of a predictor that knows class shares only."""
-
-    ceiling_accuracy: float
-    ceiling_macro_auroc: float
-    floor_accuracy: float
-    floor_macro_auroc: float
-
-
-@dataclass(frozen=True)
-class CurvePoint:
-    """A point of a curve: the mean over repeats with its 95 % interval (NaN ends for a single run)."""
-
-    epsilon: float
-    value: float
-    low: float
-    high: float
-    runs: int
 
 
 def planned(sweep: Sweep, setting: Setting) -> Plan:
@@ -170,26 +132,6 @@ def run_sweep(
             told(setting, 1.0)
     in_processes(partial(_run_one, sweep, folder, bill), waiting, workers=workers, told=told)
     return tuple(_read(_path(sweep, setting, folder)) for setting in settings), limits
-
-
-def curve_points(outcomes: Sequence[Outcome], score: str) -> dict[str, tuple[CurvePoint, ...]]:
-    """For each combination of varied settings, the score over ε."""
-    found: dict[str, dict[float, list[float]]] = {}
-    for outcome in outcomes:
-        at = found.setdefault(outcome.setting.label, {})
-        at.setdefault(outcome.setting.epsilon, []).append(float(getattr(outcome, score)))
-    return {
-        label: tuple(_point(epsilon, values) for epsilon, values in sorted(points.items()))
-        for label, points in found.items()
-    }
-
-
-def _point(epsilon: float, values: list[float]) -> CurvePoint:
-    mean, runs = float(np.mean(values)), len(values)
-    if runs == 1:
-        return CurvePoint(epsilon, mean, math.nan, math.nan, 1)
-    half = float(stats.t.ppf(0.975, runs - 1)) * float(np.std(values, ddof=1)) / math.sqrt(runs)
-    return CurvePoint(epsilon, mean, max(0.0, mean - half), min(1.0, mean + half), runs)
 
 
 def _run_one(

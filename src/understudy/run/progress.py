@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from understudy.privacy.accounting import coarse_epsilon
-from understudy.run.fit import Progress, fit
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
 
 if TYPE_CHECKING:
-    from rich.progress import Progress as Bar
-
     from understudy.planning import Plan
     from understudy.release.release import Release
+    from understudy.run.run import Progress
 
-__all__ = ["fit_with_bar"]
+__all__ = ["fit_with_bar", "progress_bar"]
 
 _UPDATES = 20
 """How often the ε in the bar is computed anew."""
@@ -22,6 +22,8 @@ _UPDATES = 20
 
 def fit_with_bar(bar: Bar, data: object, plan: Plan, **options: object) -> Release:
     """Call `fit` and move the bar; options are those of `fit`."""
+    from understudy.run.fit import fit
+
     total = plan.steps
     task = bar.add_task(f"training {plan.recipe.name}", total=total, note="")
     every = max(1, total // _UPDATES)
@@ -36,6 +38,8 @@ def fit_with_bar(bar: Bar, data: object, plan: Plan, **options: object) -> Relea
 
 def _spent_note(plan: Plan, done: int) -> str:
     """ε after this many steps, as text; a recipe without a critic spends all of it before its first step."""
+    from understudy.privacy.accounting import coarse_epsilon
+
     if plan.budget is None or plan.spent is None:
         return "NOT PRIVATE"
     if done == plan.steps or plan.sampled is None:
@@ -47,3 +51,15 @@ def _spent_note(plan: Plan, done: int) -> str:
         for charge in plan.run_charges
     ]
     return f"ε {coarse_epsilon(charges, plan.budget):.3f}"
+
+
+def progress_bar() -> Bar:
+    """A progress bar on standard error: what, bar, steps, extra text, time left."""
+    return Bar(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[note]}"),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+    )
