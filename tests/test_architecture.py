@@ -83,7 +83,7 @@ def imports_of(code: str, *, late: bool = True) -> set[str]:
 
 
 def level_of(module: str) -> int:
-    head = module.split(".")[0]
+    head = module.split(".", maxsplit=1)[0]
     for level, rooms in enumerate(LEVELS):
         if head in rooms:
             return level

@@ -13,8 +13,8 @@ from benchmarks.rivals import MISSING, RIVALS, made_by
 from benchmarks.utility_systems import PAPERS, REAL, Cell, drawn_ablation, drawn_as, trained_ablation
 from understudy.recipes import RECIPES
 
-from understudy.run.progress import progress_bar
 from understudy.release.release import Release
+from understudy.run.progress import progress_bar
 from understudy.schema import Binary, Categorical, Continuous, Integer, TableSchema
 
 

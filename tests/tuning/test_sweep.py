@@ -17,9 +17,9 @@ from understudy.ledger.ledger import Ledger, Status
 from understudy.privacy.budget import Budget
 from understudy.report.curves import curves_page
 from understudy.tuning import sweep as sweeping
+from understudy.tuning.curves import Limits, Outcome, curve_points
 from understudy.tuning.selection import selection_cost
 from understudy.tuning.sweep import Bill, planned, run_sweep, sweep_of
-from understudy.tuning.curves import Limits, Outcome, curve_points
 from understudy.tuning.variation import Change, Setting, grid, varied
 
 if TYPE_CHECKING:

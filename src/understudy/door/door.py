@@ -195,8 +195,8 @@ class Door:
         """The sums with noise of this scale: the one place where noise is added, and where an audit listens."""
         del purpose
         if scale > 0:
-            self._noise.perturb(sums, scale, 1.0)
             grid = 2.0 ** (math.floor(math.log2(scale)) - _GRID_BITS)
+            self._noise.perturb(sums, scale, 1.0 / grid)
             for one in sums:
-                one.div_(grid).round_().mul_(grid)
+                one.round_().mul_(grid)
         return Published(tuple(sums), scale)

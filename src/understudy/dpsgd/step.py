@@ -89,12 +89,14 @@ class ClippedGradients:
         self._critic, self._objective, self._rule = critic, objective, rule
         self.fakes, self._microbatches, self._weight = fakes, microbatches, count_weight
         self.fake_values: Tensor | None = None
+        self._begun = False
         self._work = work
         own = rule.sensitivity(Adjacency.ADD_OR_REMOVE_ONE)
         self.sensitivity = own if count_weight is None else math.hypot(own, count_weight / 2)
 
     def zero(self) -> list[Tensor]:
         """No records."""
+        self._begun = False
         sums = [torch.zeros_like(one, dtype=torch.float64) for one in self._critic.parameters()]
         return sums if self._weight is None else [*sums, torch.zeros(1, dtype=torch.float64)]
 
@@ -112,7 +114,8 @@ class ClippedGradients:
         summed = partial(clipped_sum, self._critic, self._objective, records, self._rule)
         total = summed() if self._work is None else self._work(summed)
         for place, (name, _) in enumerate(self._critic.named_parameters()):
-            sums[place] += total.gradients[name]
+            sums[place] = total.gradients[name].add_(sums[place]) if self._begun else total.gradients[name]
+        self._begun = True
         if self._weight is not None:
             sums[-1] += self._weight * total.shifted_count
 
