@@ -8,12 +8,14 @@ from dataclasses import replace
 import pytest
 import torch
 
-from tiny import TINY_IMAGES, tiny_frame, tiny_images, tiny_plan
+from tiny import TINY_IMAGES, TINY_TABLE, tiny_frame, tiny_images, tiny_plan
+from understudy.audit.rehearsal import stand_in_rows
+from understudy.door.noise import SecureNoise
 from understudy.errors import BudgetError, DataError, PlanError
 from understudy.planning import Plan
 from understudy.recipes import RECIPES
 from understudy.recipes.parts import FixedCriticSteps, PublicWarmStart
-from understudy.run.fit import Progress, fit, fit_in_stages
+from understudy.run.fit import Progress, fit, fit_in_stages, rehearse
 
 
 class Diary:
@@ -116,6 +118,17 @@ def test_label_weights_are_noisy_when_charged() -> None:
     """Class frequencies come from a noisy histogram: two runs on the same rows differ."""
     weights = {fit(tiny_frame(), tiny_plan()).card.label_weights for _ in range(3)}
     assert len(weights) == 3
+
+
+def test_counts_without_a_charge_are_not_drawn() -> None:
+    """A plan that does not charge the class counts, or the row count, is refused before anything is drawn or read."""
+    for purpose, rows in (("label histogram", 64), ("row count", None)):
+        made = tiny_plan(rows=rows)
+        less = replace(made, charges=tuple(c for c in made.charges if c.purpose != purpose))
+        with pytest.raises(PlanError, match=f"the {purpose}"):
+            fit("no such file", less)
+        with pytest.raises(PlanError, match=f"does not charge the {purpose}"):
+            next(rehearse(less, stand_in_rows(TINY_TABLE, 8, 0), noise=SecureNoise()))
 
 
 def test_a_private_row_count_trains_too() -> None:

@@ -53,13 +53,13 @@ def chosen_recipe(name: str | None, schema: Schema | None) -> Recipe | str:
 
 
 def saved_plan(path: Path) -> Plan:
-    """The plan that `understudy plan --save` (or `--json`) wrote."""
+    """The plan that `understudy plan --save` (or `--json`) wrote, its cost computed anew."""
     from understudy.codec import from_json
     from understudy.errors import PlanError
-    from understudy.planning import Plan
+    from understudy.planning import Plan, checked_plan
 
     try:
-        return from_json(Plan, path.read_text(encoding="utf-8"), error=PlanError)
+        return checked_plan(from_json(Plan, path.read_text(encoding="utf-8"), error=PlanError))
     except (OSError, UnicodeDecodeError) as problem:
         raise PlanError(f"the plan {path} cannot be read: {problem}.") from problem
 

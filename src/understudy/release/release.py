@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from understudy import codec
 from understudy._version import __version__
 from understudy.errors import ReleaseError
-from understudy.planning import Plan
+from understudy.planning import Plan, checked_plan
 from understudy.release.readme import model_card
 
 if TYPE_CHECKING:
@@ -164,10 +164,12 @@ class Release:
         """Read a release folder, checking everything that can be checked.
 
         Raises:
-            ReleaseError: the folder is incomplete, damaged, of an unknown format, or unsafe.
+            ReleaseError: the folder is incomplete, damaged, of an unknown format, or unsafe, or its card states a
+                smaller ε than its charges cost.
         """
         folder = Path(path)
         card = _read_card(folder)
+        checked_plan(card.plan, error=ReleaseError)
         record = next((item for item in card.files if item.name == WEIGHTS), None)
         if record is None:
             raise ReleaseError(f"{folder / CARD} does not list {WEIGHTS}; the release is incomplete.")

@@ -14,6 +14,7 @@ from understudy.data import read
 from understudy.door.source import Rows
 from understudy.dpsgd.clipping import PublicAdaptiveClip
 from understudy.errors import PlanError, UnderstudyError
+from understudy.planning import checked_plan
 from understudy.recipes.parts import PublicWarmStart
 from understudy.records.encode import encode
 from understudy.run.devices import Device, chosen_device
@@ -61,13 +62,14 @@ def fit(
         told: called after each step, for a progress bar.
 
     Raises:
-        PlanError: the plan has no schema, the recipe needs public data that was not given, or there is no such device.
+        PlanError: the plan has no schema, or states a smaller cost than its charges have; the recipe needs public data
+            that was not given; or there is no such device.
         DataError: the records do not fit the schema.
         BudgetError: the account refuses the plan.
         CheckpointError: the checkpoint is not one of this run.
         Interrupted: the run was asked to stop.
     """
-    kind = _kind_of(plan)
+    kind = _kind_of(checked_plan(plan))
     public_rows = _public_rows(public, plan)
     run = kind(plan, account, checkpoints, insecure_seed, chosen_device(device))
     run.pay()
@@ -108,6 +110,8 @@ def fit_in_stages(
                 "stages of a run need one recipe, one noise and growing numbers of steps, "
                 f"got {before.steps:,} and {after.steps:,} steps of {before.recipe.name!r} and {after.recipe.name!r}."
             )
+    for plan in plans:
+        checked_plan(plan)
     kind = _kind_of(last)
     public_rows = _public_rows(public, last)
     run = kind(last, None, None, insecure_seed)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from understudy.charges import EMBEDDING, FEATURE_MEAN, TEACHER
+from understudy.charges import EMBEDDING, FEATURE_MEAN, LABELS, ROWS, TEACHER
 from understudy.errors import PlanError
 from understudy.recipes.parts import (
     DeclaredLabels,
@@ -58,8 +58,7 @@ def label_weights(plan: Plan, schema: Schema, rows: Rows, noise: Noise) -> tuple
 def _noisy_histogram(plan: Plan, classes: int, rows: Rows, noise: Noise) -> tuple[float, ...]:
     assert rows.labels is not None
     counts = torch.bincount(torch.as_tensor(rows.labels), minlength=classes).to(torch.float64)
-    if plan.label_release is not None:
-        noise.perturb([counts], plan.label_release.noise_multiplier, 1.0)
+    noise.perturb([counts], plan.noise_of(LABELS), 1.0)
     positive = counts.clamp(min=1.0)
     return tuple(float(weight) for weight in positive / positive.sum())
 
@@ -68,9 +67,8 @@ def row_count(plan: Plan, count: int, noise: Noise) -> float:
     """The number of rows that may be used as a divisor: declared public, or counted with noise."""
     if plan.rows is not None:
         return float(plan.rows)
-    assert plan.row_release is not None
     rows = torch.tensor([count], dtype=torch.float64)
-    noise.perturb([rows], plan.row_release.noise_multiplier, 1.0)
+    noise.perturb([rows], plan.noise_of(ROWS), 1.0)
     return max(1.0, float(rows))
 
 
