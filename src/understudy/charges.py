@@ -34,6 +34,8 @@ LENGTHS = "codes per record"
 CODE_COUNTS = "code counts"
 CODE_PAIRS = "code pairs"
 REPEATS = "code repetitions"
+SCORE = "selection score"
+"""Drawn by the choice among several runs, not by a run."""
 
 ROW_COUNT_NOISE = 20.0
 """Standard deviation of the noisy row count, when the curator does not declare the number of rows."""

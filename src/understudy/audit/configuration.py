@@ -53,7 +53,8 @@ def audit_plan(
     """Audit the private step of a plan, and what it publishes beside it, on stand-in records; no private one is read.
 
     The recipe's critic runs with its layers, labels, objective, clipping rule and σ in the engine's own step, and the
-    start and two steps of the whole run are rehearsed. A recipe without a critic is rehearsed only.
+    start and two steps of the whole run are rehearsed. A recipe without a critic is rehearsed only. Of a run that was
+    chosen among several, the run is audited against the ε of the choice, not the choice itself.
 
     Args:
         plan: what is to be trained; it must be private.
@@ -75,7 +76,7 @@ def audit_plan(
     schema = _schema_of(plan)
     seen = rehearse_with_canaries(plan, schema, sources, seed=seed or 0)
     published = rehearsal_readings(seen, how.alpha)
-    if any(charge.purpose == TRAINING for charge in plan.charges):
+    if any(charge.purpose == TRAINING for charge in plan.run_charges):
         subject = _subject(plan, schema, canaries or places, sources)
         claim = engine_claim(plan.training, plan.recipe.clipping, plan.budget.delta)
         stepped = audit(subject, claim, how, seed=seed or 0, told=told)
@@ -157,7 +158,7 @@ def _composition(plan: Plan, seen: Rehearsed, found: list[Reading], alpha: float
     assert plan.spent is not None
     training = [
         replace(charge, mechanism=replace(plan.training, noise_multiplier=_observed_multiplier(found)))
-        for charge in plan.charges
+        for charge in plan.run_charges
         if charge.purpose == TRAINING
     ]
     bound = 0.0

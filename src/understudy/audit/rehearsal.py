@@ -24,6 +24,7 @@ from scipy import stats
 from understudy.audit.readings import Spread, every_tensor_of
 from understudy.audit.verdict import Outcome, Reading
 from understudy.audit.wiretap import Draw, Wiretap
+from understudy.charges import SCORE
 from understudy.door.source import Rows
 from understudy.privacy.mechanisms import Charge, GaussianRelease, SubsampledGaussian
 from understudy.recipes.parts import NoWarmStart
@@ -99,12 +100,16 @@ def rehearse_with_canaries(
 
 
 def _shortened(plan: Plan, schema: Schema) -> Plan:
-    """The same charges on a few rows: every record in every batch, two steps, no warm start."""
+    """The charges of the run itself on a few rows: every record in every batch, two steps, no warm start.
+
+    Of a run that was chosen among several, that is what this one drew; the score of the choice is drawn after it.
+    """
     charges = tuple(
         Charge(c.purpose, replace(c.mechanism, sampling_rate=1.0, steps=_STEPS, batch_cap=None, rows=None))
         if isinstance(c.mechanism, SubsampledGaussian)
         else c
-        for c in plan.charges
+        for c in plan.run_charges
+        if c.purpose != SCORE
     )
     recipe = replace(plan.recipe, warm_start=NoWarmStart())
     rows = None if plan.rows is None else _ROWS

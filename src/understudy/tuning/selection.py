@@ -23,6 +23,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from understudy import codec
+from understudy.charges import SCORE
 from understudy.door.noise import SecureNoise
 from understudy.errors import EvaluationError, PlanError
 from understudy.evaluation.learners import train
@@ -54,7 +55,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Choice", "Chosen", "draw_runs", "noisy_score", "select", "selection_charge", "selection_cost"]
 
-SCORE = "selection score"
 SCORED_ROWS = 20_000
 """Most synthetic rows that the comparing classifier is trained on; public, like its seed."""
 
