@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -15,7 +17,7 @@ from understudy.errors import BudgetError, DataError, PlanError
 from understudy.planning import Plan
 from understudy.recipes import RECIPES
 from understudy.recipes.parts import FixedCriticSteps, PublicWarmStart
-from understudy.run.fit import Progress, fit, fit_in_stages, rehearse
+from understudy.run.fit import Progress, _public_source, fit, fit_in_stages, rehearse
 
 
 class Diary:
@@ -160,6 +162,20 @@ def test_a_warm_start_has_turns_of_its_own() -> None:
     own, four, one = weights(None), weights(4), weights(1)
     assert all(torch.equal(own[name], four[name]) for name in own)
     assert not all(torch.equal(own[name], one[name]) for name in own)
+
+
+def test_the_card_names_no_path_of_public_data(tmp_path: Path) -> None:
+    """A file with public records is named by its hash alone; a known set by its name."""
+    path = tmp_path / "of ward 7.csv"
+    tiny_frame().to_csv(path, index=False)
+    recipe = replace(RECIPES["dp-cgan"], warm_start=PublicWarmStart(steps=1, batch=8))
+    made = tiny_plan(recipe=recipe)
+    for public, name in ((str(path), "a file"), (path, "a file"), (tiny_frame(), "records in memory")):
+        found = fit(tiny_frame(), made, public=public).card.public_source
+        assert found is not None
+        assert re.fullmatch(rf"{name}, 64 records, sha256 [0-9a-f]{{64}}", found)
+    rows = stand_in_rows(TINY_TABLE, 4, 0)
+    assert str(_public_source("digits:test", rows)).startswith("digits:test, 4 records")
 
 
 def test_stages_are_what_runs_of_their_length_would_release() -> None:

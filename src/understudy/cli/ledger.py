@@ -11,7 +11,6 @@ from rich.console import Console
 from rich.table import Table
 
 from understudy.errors import LedgerError
-from understudy.ledger.journal import Head
 from understudy.ledger.ledger import Ledger, remaining_epsilon
 from understudy.privacy.budget import Adjacency, Budget
 from understudy.privacy.mechanisms import Charge, SubsampledGaussian
@@ -56,7 +55,7 @@ def show(
 ) -> None:
     """Print what is spent, after checking every record of the ledger."""
     with Ledger(ledger) as book:
-        book.verify(None if head is None else Head.parse(head))
+        book.verify(head)
         names = sorted(book.datasets()) if dataset is None else [dataset]
         statements = [book.statement(name) for name in names]
     if as_json:

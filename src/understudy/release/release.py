@@ -85,7 +85,7 @@ class Card:
         label_weights: class frequencies to draw labels from: declared, uniform, or published with noise.
         warnings: reasons why the guarantee does not hold; empty for a private release.
         public_source: name and hash of the declared public data that was used, if any.
-        ledger_head: head of the hash chain of the ledger that was charged, if any.
+        ledger_head: hash of the last record of the ledger that was charged, if any.
         packages: what it was made with.
         files: size and hash of every other file; filled in when the release is saved.
     """

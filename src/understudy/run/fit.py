@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
-from understudy.data import read
+from understudy.data import known_names, read
 from understudy.door.source import Rows
 from understudy.dpsgd.clipping import PublicAdaptiveClip
 from understudy.errors import PlanError, UnderstudyError
@@ -184,9 +185,10 @@ def _public_rows(public: object | None, plan: Plan) -> Rows | None:
 
 
 def _public_source(public: object | None, rows: Rows | None) -> str | None:
-    """What the card says about public data: its name if it has one, and the hash of its encoded records."""
+    """What the card says about public data: its name if it is a known set, never a path, and a hash of its records."""
     if public is None or rows is None:
         return None
     digest = hashlib.sha256(np.ascontiguousarray(np.asarray(rows.x)).tobytes()).hexdigest()
-    name = public if isinstance(public, str) else type(public).__name__
+    known = str(public).partition(":")[0] in known_names() if isinstance(public, str | Path) else False
+    name = str(public) if known else "a file" if isinstance(public, str | Path) else "records in memory"
     return f"{name}, {len(rows):,} records, sha256 {digest}"

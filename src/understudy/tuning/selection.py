@@ -240,7 +240,7 @@ def _publish(
     own = selection_charge(sweep, settings, choice, drawn.settings[best])
     entry = book.entry(drawn.entry)
     book.finish(entry, hashlib.sha256(weights_to_bytes(found.weights)).hexdigest())
-    card = replace(found.card, plan=found.card.plan.chosen_by(own), ledger_head=str(book.head()), files=())
+    card = replace(found.card, plan=found.card.plan.chosen_by(own), ledger_head=book.head().hash, files=())
     release = Release(card, found.weights)
     release.save(folder / "best")
     shutil.rmtree(work)
