@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from understudy.recipes import RECIPES
 from understudy.recipes.parts import UniformLabels
 
+from understudy.cli.running import saved_plan
 from understudy.codec import from_json, to_json
 from understudy.dpsgd.clipping import GlobalClip
 from understudy.errors import BudgetError, PlanError
@@ -16,6 +18,9 @@ from understudy.planning import Plan, plan, without_label
 from understudy.privacy.accounting import spent
 from understudy.privacy.budget import Adjacency
 from understudy.schema import Categorical, Continuous, ImageSchema, TableSchema
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 TABLE = TableSchema((Continuous("x", 0, 1), Categorical("y", ("a", "b"))), label="y")
 IMAGES = ImageSchema(28, 28, 1, classes=("a", "b"))
@@ -165,3 +170,97 @@ def test_replace_one_costs_more_than_add_or_remove() -> None:
     assert made.spent is not None
     assert made.spent.epsilon_replace_one is not None
     assert made.spent.epsilon_replace_one > made.spent.epsilon
+
+
+@pytest.mark.parametrize("name", sorted(RECIPES))
+def test_a_plan_that_enters_unchanged_is_taken(name: str) -> None:
+    """Every recipe's own plan bears out what it states, with a private number of rows too; so does a baseline's."""
+    for rows in (60_000, None):
+        made = plan(IMAGES, epsilon=8, rows=rows, recipe=name, steps=50)
+        assert checked_plan(from_json(Plan, to_json(made))) == made
+    baseline = plan(IMAGES, epsilon=None, rows=60_000, recipe=name, steps=50)
+    assert checked_plan(baseline) is baseline
+
+
+def with_cost(made: Plan, **changes: object) -> Plan:
+    """The plan with another statement of its cost."""
+    assert made.spent is not None
+    return replace(made, spent=replace(made.spent, **changes))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        *({"epsilon": value} for value in (0.01, -1.0, math.nan, math.inf, 7.9)),
+        {"epsilon_rdp": 1.0},
+        {"epsilon_rdp": math.nan},
+        {"epsilon_replace_one": 1.0},
+        {"delta": 1e-3},
+        {"adjacency": Adjacency.REPLACE_ONE},
+        {"certified_by": Accountant.RDP},
+    ],
+)
+def test_a_plan_that_states_less_than_it_costs_is_refused(changes: dict[str, object]) -> None:
+    """ε is computed from the charges wherever a plan enters; a smaller one is refused, and one that is no number."""
+    made = plan(IMAGES, epsilon=8, rows=60_000, recipe="dp-cgan", steps=50)
+    with pytest.raises(PlanError, match="Make it anew"):
+        checked_plan(with_cost(made, **changes))
+
+
+def test_a_plan_may_state_more_than_it_costs() -> None:
+    """An earlier accountant may have been less sharp; a budget below the cost is refused all the same."""
+    made = plan(IMAGES, epsilon=8, rows=60_000, recipe="dp-cgan", steps=50)
+    assert made.spent is not None
+    checked_plan(with_cost(made, epsilon=made.spent.epsilon * 1.01))
+    with pytest.raises(PlanError, match="budget of ε = 1"):
+        checked_plan(replace(made, budget=Budget(1.0, made.spent.delta)))
+
+
+@pytest.mark.parametrize("recipe", ["dp-cgan", "understudy"])
+def test_a_plan_that_draws_what_it_does_not_charge_is_refused(recipe: str) -> None:
+    """Each charge is needed, and as often as it is drawn: without it exact counts would go out as private."""
+    made = plan(IMAGES, epsilon=8, rows=None, recipe=recipe, steps=50)
+    for number, charge in enumerate(made.charges):
+        others = (*made.charges[:number], *made.charges[number + 1 :])
+        few = {"steps": 0} if isinstance(charge.mechanism, SubsampledGaussian) else {"count": 0}
+        never = replace(charge, mechanism=replace(charge.mechanism, **few))
+        for charges in (others, (*others, never)):
+            with pytest.raises(
+                PlanError, match=f"draws the {charge.purpose} [0-9]+ times, .* charges it 0 times"
+            ):
+                checked_plan(replace(made, charges=charges))
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        SubsampledGaussian(0.01, 0.2, 50),
+        SubsampledGaussian(0.01, 1e-9, 50),
+        SubsampledGaussian(0.01, 1e-3, 50),
+        SubsampledGaussian(0.01, 1e4, 10**12),
+        GaussianRelease(5e-324, 10**30),
+    ],
+)
+def test_charges_that_cost_more_are_refused_at_once(mechanism: SubsampledGaussian | GaussianRelease) -> None:
+    """Edited noise and absurd numbers of a hostile file are refused without hours of accounting."""
+    made = plan(IMAGES, epsilon=8, rows=60_000, recipe="dp-cgan", steps=50)
+    with pytest.raises(PlanError, match="is stated"):
+        checked_plan(replace(made, charges=(*made.charges, Charge("more", mechanism))))
+
+
+def test_a_baseline_states_no_cost() -> None:
+    """A plan without a budget that states an ε would be shown with it."""
+    made = plan(IMAGES, epsilon=8, rows=60_000, recipe="dp-cgan", steps=50)
+    with pytest.raises(PlanError, match="baseline"):
+        checked_plan(replace(made, budget=None))
+
+
+def test_a_plan_file_is_not_believed(tmp_path: Path) -> None:
+    """What a plan file states of its cost is computed anew before any command uses it."""
+    made = plan(IMAGES, epsilon=8, rows=60_000, recipe="dp-cgan", steps=50)
+    path = tmp_path / "plan.json"
+    path.write_text(to_json(made))
+    assert saved_plan(path) == made
+    path.write_text(to_json(with_cost(made, epsilon=0.01)))
+    with pytest.raises(PlanError, match=r"ε = 0.01.* is stated"):
+        saved_plan(path)

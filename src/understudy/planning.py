@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Plan", "plan"]
 
+
 DEFAULT_SAMPLING_RATE = 0.01
 """The sampling rate when the number of rows is not public, so that it depends on nothing private."""
 

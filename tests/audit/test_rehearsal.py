@@ -15,11 +15,15 @@ from understudy.recipes.parts import DenseCritic, Lessons, LinearTeacher, MeanEm
 from tiny import tiny_plan
 from understudy.audit.configuration import audit_plan
 from understudy.audit.rehearsal import observed_charges, rehearsal_readings, rehearse_with_canaries
+from understudy.audit.step import Thoroughness
 from understudy.audit.verdict import Outcome
+from understudy.charges import SCORE
 from understudy.door.noise import SecureNoise, SeededNoise
 from understudy.errors import PlanError
 from understudy.planning import plan
 from understudy.privacy.accounting import spent
+from understudy.privacy.accounting import select_best, spent
+from understudy.privacy.mechanisms import Charge, GaussianRelease
 from understudy.schema import CodeSchema, ImageSchema
 from understudy.synthesizers.codes import publishing as code_publishing
 from understudy.synthesizers.embedding import features as embedding
@@ -71,6 +75,22 @@ def test_critic_recipe_passes_with_its_side_charges():
     assert failing(found) == set()
     assert {"row count", "label histogram"} <= set(found)
     assert found["draws"].value == 4
+
+
+@pytest.mark.parametrize("recipe", [OWN, DENSE])
+def test_a_run_that_was_chosen_is_audited_by_what_it_drew(recipe):
+    """The best of several runs passes: its own releases and steps are attacked, not the choice that pays for them."""
+    made = chosen(recipe)
+    score = Charge(SCORE, GaussianRelease(10.0))
+    picked = made.chosen_by(select_best((*made.charges, score), 4.0)[0])
+    how = Thoroughness(rounds=80, opposed_rounds=40, training_rounds=20)
+    found = {
+        reading.name: reading
+        for reading in audit_plan(picked, canaries=60, thoroughness=how, seed=3).readings
+    }
+    assert failing(found) == set()
+    assert found["draws"].claimed == (18 if recipe is OWN else 3)
+    assert ("multiplier" in found) == (recipe is DENSE)
 
 
 def test_histogram_with_three_percent_less_noise_is_caught(monkeypatch):

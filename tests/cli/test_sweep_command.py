@@ -9,6 +9,11 @@ import typer
 from typer.testing import CliRunner
 
 from understudy.cli import sweep
+from understudy.data import known_schema
+from understudy.evaluation.learners import Learner
+from understudy.tuning import sweep as sweeping
+from understudy.tuning.sweep import Limits, Outcome
+from understudy.tuning.variation import grid
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -61,6 +66,32 @@ def test_without_budgets_four_are_tried(asked: list[Setting], tmp_path: Path) ->
     assert [one.epsilon for one in asked] == [1, 2, 4, 8]
     told = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "200"}).output
     assert "1,2,4,8" in told
+
+
+def test_the_cost_of_runs_that_were_made_is_their_composition(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Runs that were made and looked at cost what the ledger says; the price of --select is that of a new choice."""
+
+    def ran(
+        _: Any, settings: tuple[Setting, ...], folder: Path, **more: Any
+    ) -> tuple[tuple[Outcome, ...], Limits]:
+        folder.mkdir()
+        return tuple(Outcome(one, one.epsilon, 0.9, 0.9) for one in settings), Limits(0.95, 0.99, 0.3, 0.5)
+
+    monkeypatch.setattr(sweeping, "run_sweep", ran)
+    result = run(
+        tmp_path, "--epsilon", "1", "--recipe", "dp-cgan", "--vary", "steps=4,5", "--vary", "batch=12"
+    )
+    assert result.exit_code == 0, result.output
+    made = sweeping.sweep_of(
+        "iris", "iris:test", known_schema("iris"), "dp-cgan", 1e-5, 120, Learner.LOGISTIC_REGRESSION
+    )
+    settings = grid([1], {"steps": [4, 5], "batch": [12]}, 1)
+    told = " ".join(result.output.split())
+    assert f"these 2 runs together cost {sweeping.runs_cost(made, settings)}" in told
+    assert "a new choice with --select among runs of ε 1 would cost" in told
+    assert "best of these runs" not in told + (tmp_path / "sweep" / "curves.html").read_text()
 
 
 @pytest.mark.parametrize("words", [["--epsilon", "1;2"], ["--vary", "steps"], ["--vary", "steps=many"]])

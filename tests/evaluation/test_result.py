@@ -53,6 +53,8 @@ def test_public_view_holds_nothing_internal() -> None:
     public = WHOLE.public()
     assert [measure.name for measure in public.measures] == ["validity"]
     assert (public.marginals, public.correlations, public.pictures) == ((), None, None)
+    assert (public.synthetic_rows, public.test_rows) == (None, None)
+    assert Evaluation.from_json(public.to_json()) == public
     assert "0.8" not in public.to_json()
 
 

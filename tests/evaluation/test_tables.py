@@ -135,9 +135,16 @@ def test_ceiling_and_floor_enclose_a_good_table() -> None:
     assert error.value < 0.5 * error.floor
     assert abs(error.value - error.ceiling) < 0.05
     assert all(m.low is not None and m.high is not None and m.low <= m.value <= m.high for m in measures)
-    assert named["validity"].value == 1.0
-    assert [m.name for m in measures if not m.internal] == ["validity"]
+    assert all(m.internal for m in measures)
     assert named["category coverage"].better is Better.HIGHER
+
+
+def test_validity_is_the_share_of_rows_that_the_schema_allows() -> None:
+    """A row with one value that is not allowed is not valid; no real row is read, so the measure is public."""
+    rows = people(100, 1)
+    rows.iloc[:25, 0] = 1e9
+    found = tables.validity(rows, LAYOUT)
+    assert (found.value, found.internal) == (0.75, False)
 
 
 def test_chart_data_are_distributions() -> None:

@@ -147,13 +147,14 @@ def test_an_older_copy_of_everything_is_noticed_by_a_known_head(path: Path, tmp_
     append(path, "a")
     for file in (path, beside(path)):
         shutil.copy(file, tmp_path / f"backup {file.name}")
-    card = str(append(path, "b"))
+    card = append(path, "b")
     for file in (path, beside(path)):
         shutil.copy(tmp_path / f"backup {file.name}", file)
     with Journal(path) as journal:
         assert journal.verify().seq == 1
-        with pytest.raises(LedgerError, match="rolled back"):
-            journal.verify(Head.parse(card))
+        for noted in (str(card), card.hash):
+            with pytest.raises(LedgerError, match="rolled back"):
+                journal.verify(noted)
 
 
 def test_a_rewritten_history_is_noticed_by_a_known_head(path: Path, tmp_path: Path) -> None:
@@ -162,7 +163,18 @@ def test_a_rewritten_history_is_noticed_by_a_known_head(path: Path, tmp_path: Pa
     other = tmp_path / "other.db"
     append(other, "a", "c")
     with Journal(other) as journal, pytest.raises(LedgerError, match="rolled back"):
-        journal.verify(card)
+        journal.verify(card.hash)
+
+
+def test_a_known_head_is_found_with_or_without_its_number(path: Path) -> None:
+    """The hash on a card is enough, also when more was written since; what is no head is refused."""
+    card = append(path, "a", "b")
+    append(path, "c")
+    with Journal(path) as journal:
+        for noted in (str(card), card.hash):
+            assert journal.verify(noted).seq == 3
+        with pytest.raises(LedgerError, match="not the head of a ledger"):
+            journal.verify("2:abc")
 
 
 def test_a_rollback_under_an_open_journal_is_noticed(path: Path) -> None:

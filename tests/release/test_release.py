@@ -163,6 +163,21 @@ def test_an_unknown_format_is_refused(folder: Path, found: object) -> None:
         Release.load(folder)
 
 
+@pytest.mark.parametrize("epsilon", [0.01, -1.0, math.nan, math.inf])
+def test_a_card_that_states_less_than_its_charges_cost_is_refused(folder: Path, epsilon: float) -> None:
+    """The ε of a card is computed from its charges whenever a release is loaded, and so by every command."""
+    edit_card(folder, lambda card: card["plan"]["spent"].update(epsilon=epsilon))
+    with pytest.raises(ReleaseError, match="is stated"):
+        Release.load(folder)
+
+
+def test_a_card_with_a_charge_less_is_refused(folder: Path) -> None:
+    """A line that was taken out of the bill makes it cheaper than what was drawn."""
+    edit_card(folder, lambda card: card["plan"].update(charges=card["plan"]["charges"][1:]))
+    with pytest.raises(ReleaseError, match="charges it 0 times"):
+        Release.load(folder)
+
+
 def test_an_unknown_key_is_refused(folder: Path) -> None:
     """A card that says something this version does not know is not half understood."""
     edit_card(folder, lambda card: card.update(extra=1))

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import pytest
 
+from tiny import tiny_frame
+from understudy.evaluation import Learner, evaluate
 from understudy.planning import plan
 from understudy.privacy.attacks import true_positive_rate
 from understudy.report import Format, make_report
@@ -82,6 +84,35 @@ def test_public_pages_leave_out_internal_numbers(
         assert "validity" in page
         assert "Internal, not for publication" not in page
         assert "a rather long town name" not in page
+
+
+def test_public_pages_of_neighbouring_rows_are_equal(table_release: Release) -> None:
+    """One test row and one training row more change not one character of a public page: nothing counts them."""
+    pages = []
+    for more in (0, 1):
+        found = evaluate(
+            table_release,
+            tiny_frame(90 + more, seed=1),
+            reference=tiny_frame(130 + more, seed=2),
+            seeds=(0,),
+            learners=(Learner.LOGISTIC_REGRESSION,),
+            workers=1,
+        )
+        pages.append(
+            [
+                _without_ids(make_report(table_release, evaluation=found, public=True, format=form))
+                for form in Format
+            ]
+        )
+        internal = make_report(table_release, evaluation=found)
+        assert f"{130 + more} synthetic and {90 + more} real test rows" in internal
+    assert pages[0] == pages[1]
+    assert all("validity" in page for page in pages[0])
+
+
+def _without_ids(page: str) -> str:
+    """The page without the running numbers of its charts, which count all charts of the process."""
+    return re.sub(r"\b[td]\d+\b", "", page)
 
 
 def test_internal_pages_carry_the_banner_and_the_numbers(

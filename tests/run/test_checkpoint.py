@@ -124,7 +124,7 @@ def test_a_run_is_reserved_charged_and_closed(ledger: Ledger) -> None:
     """After a whole run the ledger holds its steps, and the card its head."""
     release = fit(tiny_images(), PLAN, account=account(ledger))
     assert counted_steps(ledger) == 12
-    assert release.card.ledger_head == str(ledger.head())
+    assert release.card.ledger_head == ledger.head().hash
     with pytest.raises(BudgetError, match="largest ε"):
         fit(tiny_images(), PLAN, account=account(ledger))
 

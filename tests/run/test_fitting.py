@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
 from understudy.recipes import RECIPES
 from understudy.recipes.parts import FixedCriticSteps, PublicWarmStart
 
-from tiny import TINY_IMAGES, tiny_frame, tiny_images, tiny_plan
+from tiny import TINY_IMAGES, TINY_TABLE, tiny_frame, tiny_images, tiny_plan
+from understudy.audit.rehearsal import stand_in_rows
+from understudy.door.noise import SecureNoise
 from understudy.errors import BudgetError, DataError, PlanError
 from understudy.planning import Plan
 from understudy.run.fit import Progress, fit, fit_in_stages
@@ -118,6 +122,17 @@ def test_label_weights_are_noisy_when_charged() -> None:
     assert len(weights) == 3
 
 
+def test_counts_without_a_charge_are_not_drawn() -> None:
+    """A plan that does not charge the class counts, or the row count, is refused before anything is drawn or read."""
+    for purpose, rows in (("label histogram", 64), ("row count", None)):
+        made = tiny_plan(rows=rows)
+        less = replace(made, charges=tuple(c for c in made.charges if c.purpose != purpose))
+        with pytest.raises(PlanError, match=f"the {purpose}"):
+            fit("no such file", less)
+        with pytest.raises(PlanError, match=f"does not charge the {purpose}"):
+            next(rehearse(less, stand_in_rows(TINY_TABLE, 8, 0), noise=SecureNoise()))
+
+
 def test_a_private_row_count_trains_too() -> None:
     """Without a declared number of rows the run works and the card does not hold the number."""
     release = fit(tiny_frame(), tiny_plan(rows=None))
@@ -147,6 +162,20 @@ def test_a_warm_start_has_turns_of_its_own() -> None:
     own, four, one = weights(None), weights(4), weights(1)
     assert all(torch.equal(own[name], four[name]) for name in own)
     assert not all(torch.equal(own[name], one[name]) for name in own)
+
+
+def test_the_card_names_no_path_of_public_data(tmp_path: Path) -> None:
+    """A file with public records is named by its hash alone; a known set by its name."""
+    path = tmp_path / "of ward 7.csv"
+    tiny_frame().to_csv(path, index=False)
+    recipe = replace(RECIPES["dp-cgan"], warm_start=PublicWarmStart(steps=1, batch=8))
+    made = tiny_plan(recipe=recipe)
+    for public, name in ((str(path), "a file"), (path, "a file"), (tiny_frame(), "records in memory")):
+        found = fit(tiny_frame(), made, public=public).card.public_source
+        assert found is not None
+        assert re.fullmatch(rf"{name}, 64 records, sha256 [0-9a-f]{{64}}", found)
+    rows = stand_in_rows(TINY_TABLE, 4, 0)
+    assert str(_public_source("digits:test", rows)).startswith("digits:test, 4 records")
 
 
 def test_stages_are_what_runs_of_their_length_would_release() -> None:

@@ -141,7 +141,7 @@ def test_the_best_run_is_published_with_the_whole_cost(
         book.verify()
     assert statement.spent.epsilon == pytest.approx(plan.spent.epsilon)
     assert [entry.status for entry in statement.entries] == [Status.SPENT]
-    assert chosen.release.card.ledger_head == str(statement.head)
+    assert chosen.release.card.ledger_head == statement.head.hash
     with pytest.raises(PlanError, match="exists already"):
         select(IRIS, SETTINGS, tmp_path / "out", CHOICE, bill, workers=1)
 

@@ -19,7 +19,16 @@ from understudy.report.curves import curves_page
 from understudy.tuning import sweep as sweeping
 from understudy.tuning.curves import Limits, Outcome, curve_points
 from understudy.tuning.selection import selection_cost
-from understudy.tuning.sweep import Bill, planned, run_sweep, sweep_of
+from understudy.tuning.sweep import (
+    Bill,
+    Limits,
+    Outcome,
+    curve_points,
+    planned,
+    run_sweep,
+    runs_cost,
+    sweep_of,
+)
 from understudy.tuning.variation import Change, Setting, grid, varied
 
 if TYPE_CHECKING:
@@ -72,10 +81,11 @@ def test_curve_points_by_hand() -> None:
     half = stats.t.ppf(0.975, 1) * math.sqrt(0.02) / math.sqrt(2)
     assert points[0].low == max(0.0, 0.7 - half)
     assert math.isnan(points[1].low)
-    page = curves_page("a title", outcomes, Limits(0.95, 0.99, 0.3, 0.5), {1: 2.5, 4: 9.0})
+    page = curves_page("a title", outcomes, Limits(0.95, 0.99, 0.3, 0.5), 4.25, {1: 2.5, 4: 9.0})
     assert page.count("<svg") == 2
     assert "Internal, not for publication" in page
     assert "2.500" in page
+    assert "The 3 runs together cost ε = <b>4.250</b>" in page
 
 
 def test_a_sweep_runs_in_processes_and_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,6 +104,7 @@ def test_a_sweep_runs_in_processes_and_resumes(tmp_path: Path, monkeypatch: pyte
     with Ledger(bill.ledger) as book:
         statement = book.statement("flowers")
     assert [entry.status for entry in statement.entries] == [Status.SPENT] * 2
+    assert statement.spent.epsilon == pytest.approx(runs_cost(IRIS, settings).epsilon, rel=1e-6)
     assert 2 < statement.spent.epsilon < 4
     assert all(path.stat().st_mode & 0o077 == 0 for path in tmp_path.glob("*.json"))
     asked: list[Setting] = []

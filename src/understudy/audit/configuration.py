@@ -50,7 +50,8 @@ def audit_plan(
     """Audit the private step of a plan, and what it publishes beside it, on stand-in records; no private one is read.
 
     The recipe's critic runs with its layers, labels, objective, clipping rule and σ in the engine's own step, and the
-    start and two steps of the whole run are rehearsed. A recipe without a critic is rehearsed only.
+    start and two steps of the whole run are rehearsed. A recipe without a critic is rehearsed only. Of a run that was
+    chosen among several, the run is audited against the ε of the choice, not the choice itself.
 
     Args:
         plan: what is to be trained; it must be private.

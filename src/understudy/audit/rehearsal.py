@@ -102,12 +102,17 @@ def _probe(noise: Noise) -> Draw:
 
 
 def _shortened(plan: Plan, schema: Schema) -> Plan:
-    """The same charges on a few rows: every record in every batch, two steps."""
+    """The charges of the run itself on a few rows: every record in every batch, two steps.
+
+    Of a run that was chosen among several, that is what this one drew; the score of the choice is drawn after it.
+    """
+    asked = {one.purpose for one in plan.recipe.releases(schema, plan.rows)}
     charges = tuple(
         Charge(c.purpose, replace(c.mechanism, sampling_rate=1.0, steps=_STEPS, batch_cap=None, rows=None))
         if isinstance(c.mechanism, SubsampledGaussian)
         else c
         for c in plan.run_charges
+        if c.purpose in asked
     )
     rows = None if plan.rows is None else _ROWS
     return replace(plan, schema=schema, rows=rows, charges=charges)

@@ -171,4 +171,4 @@ def _published(
         f"charged {budget} to {dataset!r} in {ledger}; sensitivity of the counts {found.sensitivity:.3f}"
     )
     note = f"Published under {budget} by one Gaussian release of counts with sensitivity {found.sensitivity:.4f}."
-    return Evaluation(found.measures, synthetic_rows=20_000, test_rows=0, seed=0, notes=(note,))
+    return Evaluation(found.measures, synthetic_rows=None, test_rows=None, seed=0, notes=(note,))

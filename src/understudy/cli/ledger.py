@@ -12,7 +12,6 @@ from rich.table import Table
 
 from understudy.errors import LedgerError
 from understudy.files import write_whole
-from understudy.ledger.journal import Head
 from understudy.ledger.ledger import Ledger, remaining_epsilon
 from understudy.privacy.budget import Adjacency, Budget
 from understudy.privacy.mechanisms import Charge, SubsampledGaussian
@@ -57,7 +56,7 @@ def show(
 ) -> None:
     """Print what is spent, after checking every record of the ledger."""
     with Ledger(ledger) as book:
-        book.verify(None if head is None else Head.parse(head))
+        book.verify(head)
         names = sorted(book.datasets()) if dataset is None else [dataset]
         statements = [book.statement(name) for name in names]
     if as_json:

@@ -51,13 +51,14 @@ def chosen_recipe(name: str | None, schema: Schema | None) -> Recipe | str:
 
 
 def saved_plan(path: Path) -> Plan:
-    """The plan that `understudy plan --save` (or `--json`) wrote."""
+    """The plan that `understudy plan --save` (or `--json`) wrote, its cost computed anew."""
+    from understudy.certificate import checked_plan
     from understudy.codec import from_json
     from understudy.errors import PlanError
     from understudy.files import read_text
     from understudy.planning import Plan
 
-    return from_json(Plan, read_text(path, error=PlanError), error=PlanError)
+    return checked_plan(from_json(Plan, read_text(path, error=PlanError), error=PlanError))
 
 
 def beside(release: Path, ending: str) -> Path:

@@ -79,8 +79,8 @@ def sweep_command(
 ) -> None:
     """Run a grid of settings and draw utility against ε, with intervals, ceiling and floor.
 
-    Every run is charged to the ledger. The curves read real rows and are internal. Publishing the best run costs
-    more than one run; the cost is printed. Interrupt it when you like: the same command goes on where it stopped.
+    Every run is charged to the ledger, and what all of them cost together is printed. The curves read real rows and are
+    internal. Interrupt it when you like: the same command goes on where it stopped.
 
     --select publishes the best run instead of drawing curves. The number of runs is drawn at random (geometric, with
     the given mean), each run draws its setting from the grid, and the runs are compared by a noisy count of test rows
@@ -142,7 +142,7 @@ def _curves(sweep: Sweep, settings: tuple[Setting, ...], folder: Path, bill: Bil
     from understudy.files import write_whole
     from understudy.report.curves import curves_page
     from understudy.tuning.selection import selection_cost
-    from understudy.tuning.sweep import run_sweep
+    from understudy.tuning.sweep import run_sweep, runs_cost
 
     with progress_bar() as bar:
         tasks = {one: bar.add_task(str(one), total=100, note="", visible=False) for one in settings}
@@ -155,16 +155,20 @@ def _curves(sweep: Sweep, settings: tuple[Setting, ...], folder: Path, bill: Bil
             bar.update(whole, completed=sum(one >= 1 for one in shares.values()))
 
         outcomes, limits = run_sweep(sweep, settings, folder, workers=workers, bill=bill, told=told)
-    costs = {}
+    together = runs_cost(sweep, settings)
+    choices = {}
     for epsilon in sorted({one.epsilon for one in settings}):
         runs = [one for one in settings if one.epsilon == epsilon]
         if len(runs) > 1:
-            costs[epsilon] = selection_cost(sweep, runs).epsilon
+            choices[epsilon] = selection_cost(sweep, runs).epsilon
     page = folder / "curves.html"
     title = f"{sweep.recipe.name} on {Path(sweep.data).name}"
-    write_whole(page, curves_page(title, outcomes, limits, costs), private=True)
-    for one, best in costs.items():
-        out.print(f"ε {one:g}: publishing the best of these runs would cost ε {best:.3f}", highlight=False)
+    write_whole(page, curves_page(title, outcomes, limits, together.epsilon, choices), private=True)
+    out.print(f"these {len(settings)} runs together cost {together}", highlight=False)
+    for one, best in choices.items():
+        out.print(
+            f"a new choice with --select among runs of ε {one:g} would cost ε {best:.3f}", highlight=False
+        )
     err.print(f"curves written to {page} (internal, not for publication)")
 
 

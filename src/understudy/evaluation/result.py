@@ -179,8 +179,8 @@ class Evaluation:
 
     Args:
         measures: the numbers, names unique.
-        synthetic_rows: how many synthetic records were drawn.
-        test_rows: how many real test rows were used.
+        synthetic_rows: how many synthetic records were drawn; internal, because it follows the real rows by default.
+        test_rows: how many real test rows were used; internal.
         seed: the seed of the draw and of the classifiers.
         marginals: distributions for charts; internal.
         correlations: correlation matrices for charts; internal.
@@ -189,8 +189,8 @@ class Evaluation:
     """
 
     measures: tuple[Measure, ...]
-    synthetic_rows: int
-    test_rows: int
+    synthetic_rows: int | None
+    test_rows: int | None
     seed: int
     marginals: tuple[Marginal, ...] = ()
     correlations: Correlations | None = None
@@ -221,6 +221,8 @@ class Evaluation:
         return dataclasses.replace(
             self,
             measures=tuple(measure for measure in self.measures if not measure.internal),
+            synthetic_rows=None,
+            test_rows=None,
             marginals=(),
             correlations=None,
             pictures=None,
@@ -293,14 +295,18 @@ def _evaluation(plain: dict[str, Any]) -> Evaluation:
     correlations, pictures = plain["correlations"], plain["pictures"]
     return Evaluation(
         measures=measures,
-        synthetic_rows=int(plain["synthetic_rows"]),
-        test_rows=int(plain["test_rows"]),
+        synthetic_rows=_count(plain["synthetic_rows"]),
+        test_rows=_count(plain["test_rows"]),
         seed=int(plain["seed"]),
         marginals=marginals,
         correlations=correlations and Correlations(**{k: _tuples(v) for k, v in correlations.items()}),
         pictures=pictures and Pictures(**{k: _tuples(v) for k, v in pictures.items()}),
         notes=tuple(plain["notes"]),
     )
+
+
+def _count(value: Any) -> int | None:
+    return None if value is None else int(value)
 
 
 def _measure(plain: dict[str, Any]) -> Measure:

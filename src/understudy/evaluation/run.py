@@ -18,7 +18,7 @@ from understudy.evaluation.codes import code_fidelity, code_marginals
 from understudy.evaluation.familiar import sdmetrics_installed, sdmetrics_scores
 from understudy.evaluation.layout import Layout
 from understudy.evaluation.result import Evaluation, Measure
-from understudy.evaluation.tables import marginals, table_correlations, table_fidelity
+from understudy.evaluation.tables import marginals, table_correlations, table_fidelity, validity
 from understudy.evaluation.threads import usable_cores
 from understudy.evaluation.utility import IMAGE_LEARNERS, TABLE_LEARNERS, Labelled, utility
 from understudy.records.encode import decode, encode
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from understudy.records.encode import Encoded
 
 __all__ = ["ReleaseSource", "Synthesizer", "evaluate"]
+
+PUBLIC_ROWS = 1_000
+"""Synthetic rows behind a measure that may be published: a constant, because any other number tells real rows."""
 
 
 class Held(Protocol):
@@ -145,6 +148,10 @@ def evaluate(
         )
     if few and trained_on is not None:
         measures += _semi_supervised(release, labelled(trained_on, schema), labelled(real, schema), few)
+    if isinstance(schema, TableSchema):
+        valid = release.sample(PUBLIC_ROWS, seed=seeds[0])
+        assert isinstance(valid, pd.DataFrame)
+        measures.append(validity(valid, Layout.of(schema)))
     fidelity = _fidelity(drawn, real, trained_on, schema, cache, steps)
     measures += fidelity.measures
     synthetic = encode(drawn, schema)

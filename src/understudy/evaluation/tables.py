@@ -38,6 +38,7 @@ __all__ = [
     "table_fidelity",
     "total_variation",
     "two_way_error",
+    "validity",
     "wasserstein",
 ]
 
@@ -182,7 +183,7 @@ def table_fidelity(
     reference: pd.DataFrame | None = None,
     progress: Progress | None = None,
 ) -> tuple[Measure, ...]:
-    """All fidelity measures of a synthetic table against real test rows.
+    """The fidelity measures of a synthetic table against real test rows; all of them are internal.
 
     Args:
         synthetic: rows drawn from the release.
@@ -194,7 +195,7 @@ def table_fidelity(
     uniform = layout.uniform(len(synthetic), seed=0)
     drawn, real, trivial = (_Coded.of(frame, layout) for frame in (synthetic, test, uniform))
     other = None if reference is None else _Coded.of(reference, layout)
-    measures = [_validity(synthetic, layout)]
+    measures: list[Measure] = []
     statistics = list(_statistics(layout))
     for done, statistic in enumerate(statistics, 1):
         measures.append(_measure(statistic, real, drawn, other, trivial))
@@ -296,7 +297,8 @@ def _measure(
     )
 
 
-def _validity(synthetic: pd.DataFrame, layout: Layout) -> Measure:
+def validity(synthetic: pd.DataFrame, layout: Layout) -> Measure:
+    """The share of rows that the schema allows; public if their number is, which the interval tells exactly."""
     good = layout.valid(synthetic)
     estimate = wilson(int(good.sum()), len(good))
     return Measure(

@@ -56,7 +56,11 @@ class Account(Protocol):
         ...
 
     def finish(self, release_hash: str) -> str | None:
-        """The run is over; returns the head of the record for the release card."""
+        """The run is over; returns the hash of the last record for the release card.
+
+        Its number is not for publication: it counts the groups in which steps were charged, whose sizes follow the time
+        of private steps, and whatever else the ledger was used for.
+        """
         ...
 
 
@@ -140,4 +144,4 @@ class LedgerAccount:
     def finish(self, release_hash: str) -> str | None:
         """Close the entry with the hash of the published weights."""
         self._ledger.finish(self._open.entry, release_hash)
-        return str(self._ledger.head())
+        return self._ledger.head().hash

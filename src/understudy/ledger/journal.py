@@ -181,11 +181,11 @@ class Journal:
         self.head = Head(seq, digest)
         return Record(seq, time, action, body, digest)
 
-    def verify(self, known: Head | None = None) -> Head:
+    def verify(self, known: str | None = None) -> Head:
         """Recompute the whole chain, compare it with the noted head and a known one; returns the head.
 
         Args:
-            known: a head noted elsewhere, for instance in the card of a release.
+            known: a head noted elsewhere: its hash alone, as in the card of a release, or with its number.
 
         Raises:
             LedgerError: if a record was edited or removed, or the journal is older than a noted head.
@@ -194,13 +194,20 @@ class Journal:
             rows = self._rows(0)
             seen = self.head
             head = _NOTHING
+            wanted = None if known is None else _digest_of(known)
             for row in rows:
                 head = self._check(head, row)
-                for noted in (seen, known):
-                    if noted is not None and noted.seq == head.seq and noted != head:
-                        raise self._rolled_back(noted)
-            if head.seq < max(seen.seq, known.seq if known else 0):
-                raise self._rolled_back(seen if head.seq < seen.seq or known is None else known)
+                if head.hash == wanted:
+                    wanted = None
+                if seen.seq == head.seq and seen != head:
+                    raise self._rolled_back(seen)
+            if head.seq < seen.seq:
+                raise self._rolled_back(seen)
+            if wanted is not None:
+                raise LedgerError(
+                    f"{self.path} was rolled back or cut, or is another ledger: no record has the hash {wanted[:12]}…. "
+                    "An older ledger forgets what was spent: restore a copy that contains it."
+                )
             self._refuse_behind(self._noted())
             return head
 
@@ -301,6 +308,13 @@ class Journal:
 def _digest(previous: str, seq: int, time: str, action: str, body: str) -> str:
     """The hash of a record: an unambiguous JSON list, so that no two records share a text."""
     return hashlib.sha256(json.dumps([previous, seq, time, action, body]).encode()).hexdigest()
+
+
+def _digest_of(head: str) -> str:
+    digest = head.strip().rpartition(":")[2]
+    if not _is_digest(digest):
+        raise LedgerError(f"not the head of a ledger: {head[:80]!r} (expected sha256 or number:sha256).")
+    return digest
 
 
 def _is_digest(text: str) -> bool:

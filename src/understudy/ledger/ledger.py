@@ -66,11 +66,11 @@ class Ledger:
         return self._known(entry_id)
 
     def head(self) -> Head:
-        """The last record, to be carried by the card of a release."""
+        """The last record; the card of a release carries its hash."""
         self._refresh()
         return self._journal.head
 
-    def verify(self, known: Head | None = None) -> Head:
+    def verify(self, known: str | None = None) -> Head:
         """Check every record against the chain, and the chain against a head noted elsewhere."""
         return self._journal.verify(known)
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from understudy import codec, files
 from understudy._version import __version__
+from understudy.certificate import checked_plan
 from understudy.errors import ReleaseError
 from understudy.planning import Plan
 from understudy.release.readme import model_card
@@ -75,7 +76,7 @@ class Card:
         label_weights: class frequencies to draw labels from: declared, uniform, or published with noise.
         warnings: reasons why the guarantee does not hold; empty for a private release.
         public_source: name and hash of the declared public data that was used, if any.
-        ledger_head: head of the hash chain of the ledger that was charged, if any.
+        ledger_head: hash of the last record of the ledger that was charged, if any.
         packages: what it was made with.
         files: size and hash of every other file; filled in when the release is saved.
     """
@@ -142,10 +143,12 @@ class Release:
         """Read a release folder, checking everything that can be checked.
 
         Raises:
-            ReleaseError: the folder is incomplete, damaged, of an unknown format, or unsafe.
+            ReleaseError: the folder is incomplete, damaged, of an unknown format, or unsafe, or its card states a
+                smaller ε than its charges cost.
         """
         folder = Path(path)
         card = _read_card(folder)
+        checked_plan(card.plan, error=ReleaseError)
         record = next((item for item in card.files if item.name == WEIGHTS), None)
         if record is None:
             raise ReleaseError(f"{folder / CARD} does not list {WEIGHTS}; the release is incomplete.")

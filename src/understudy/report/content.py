@@ -63,7 +63,7 @@ class Content:
         examples: synthetic records.
         schema: of the records.
         evaluation: the numbers that may be shown, or None.
-        hidden: how many measures a public page leaves out.
+        hidden: whether a public page leaves measures out; how many could tell something.
         audit: what the audit found, or None.
         making: how it was made.
         recipe: the recipe as TOML.
@@ -84,7 +84,7 @@ class Content:
     examples: pd.DataFrame | Images
     schema: Schema
     evaluation: Evaluation | None
-    hidden: int
+    hidden: bool
     audit: Audit | None
     making: tuple[Fact, ...]
     recipe: str
@@ -96,7 +96,7 @@ def gather(release: Release, evaluation: Evaluation | None, audit: Audit | None,
     """Collect the facts; on a public page, whatever reads private rows uncovered is left out here."""
     card = release.card
     shown = evaluation.public() if evaluation is not None and public else evaluation
-    hidden = len(evaluation.measures) - len(shown.measures) if evaluation and shown else 0
+    hidden = evaluation is not None and shown != evaluation
     power = _power(card)
     return Content(
         title=_title(release.schema),

@@ -25,14 +25,17 @@ COLOURS = ("blue", "orange", "violet", "green")
 STYLES = (0, 2, 4, 3)
 
 
-def curves_page(title: str, outcomes: Sequence[Outcome], limits: Limits, costs: Mapping[float, float]) -> str:
+def curves_page(
+    title: str, outcomes: Sequence[Outcome], limits: Limits, together: float, choices: Mapping[float, float]
+) -> str:
     """The curves of a sweep as a self-contained, internal HTML page.
 
     Args:
         title: of the page.
         outcomes: every run.
         limits: ceilings and floors.
-        costs: for each ε of a run, the ε of publishing the best run at it.
+        together: the ε of all these runs.
+        choices: for each ε of a run, the ε of a new choice with --select among as many runs on average.
     """
     folder = files("understudy.report")
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
@@ -45,7 +48,8 @@ def curves_page(title: str, outcomes: Sequence[Outcome], limits: Limits, costs: 
         outcomes=sorted(
             outcomes, key=lambda one: (one.setting.epsilon, one.setting.label, one.setting.repeat)
         ),
-        costs=sorted(costs.items()),
+        together=together,
+        choices=sorted(choices.items()),
     )
 
 

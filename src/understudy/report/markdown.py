@@ -40,9 +40,7 @@ def as_markdown(content: Content) -> str:
     if content.evaluation is not None:
         parts += _evaluation(content.evaluation)
     if content.hidden:
-        parts.append(
-            f"{content.hidden} measures that read private records are not shown on this public page."
-        )
+        parts.append("Measures that read private records are not shown on this public page.")
     if content.audit is not None:
         parts += _audit(content.audit)
     parts += [

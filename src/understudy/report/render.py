@@ -145,7 +145,7 @@ def _plain(content: Content) -> dict[str, Any]:
         "spending": [vars(line) for line in content.spending],
         "totals": [vars(fact) for fact in content.totals],
         "evaluation": None if content.evaluation is None else json.loads(content.evaluation.to_json()),
-        "hidden_measures": content.hidden,
+        "measures_left_out": content.hidden,
         "audit": None if audit is None else _plain_audit(audit),
         "making": [vars(fact) for fact in content.making],
         "recipe": content.recipe,

@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
-from understudy.data import read
+from understudy.certificate import checked_plan
+from understudy.data import known_names, read
 from understudy.door.source import Rows
 from understudy.errors import Interrupted, PlanError, UnderstudyError
 from understudy.records.encode import encode
@@ -59,12 +61,14 @@ def fit(
         on_progress: called after each step, for a progress bar.
 
     Raises:
-        PlanError: the plan has no schema, the recipe needs public data that was not given, or there is no such device.
+        PlanError: the plan has no schema, or states a smaller cost than its charges have; the recipe needs public data
+            that was not given; or there is no such device.
         DataError: the records do not fit the schema.
         BudgetError: the account refuses the plan.
         CheckpointError: the checkpoint is not one of this run.
         Interrupted: the run was asked to stop.
     """
+    checked_plan(plan)
     public_rows = _public_rows(public, plan)
     run = Run(
         plan,
@@ -112,6 +116,8 @@ def fit_in_stages(
                 "stages of a run need one recipe, one noise and growing numbers of steps, "
                 f"got {before.steps:,} and {after.steps:,} steps of {before.recipe.name!r} and {after.recipe.name!r}."
             )
+    for plan in plans:
+        checked_plan(plan)
     public_rows = _public_rows(public, last)
     run = Run(last, seed=insecure_seed, on_progress=on_progress)
     run.open(_private_rows(data, run, last, None), public_rows)
@@ -183,9 +189,10 @@ def _public_rows(public: object | None, plan: Plan) -> Rows | None:
 
 
 def _public_source(public: object | None, rows: Rows | None) -> str | None:
-    """What the card says about public data: its name if it has one, and the hash of its encoded records."""
+    """What the card says about public data: its name if it is a known set, never a path, and a hash of its records."""
     if public is None or rows is None:
         return None
     digest = hashlib.sha256(np.ascontiguousarray(np.asarray(rows.x)).tobytes()).hexdigest()
-    name = public if isinstance(public, str) else type(public).__name__
+    known = str(public).partition(":")[0] in known_names() if isinstance(public, str | Path) else False
+    name = str(public) if known else "a file" if isinstance(public, str | Path) else "records in memory"
     return f"{name}, {len(rows):,} records, sha256 {digest}"

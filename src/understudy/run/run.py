@@ -83,7 +83,6 @@ class Run:
             raise PlanError(
                 "this plan was made without a schema, so it cannot be trained: pass a schema to plan()."
             )
-        _refuse_incomplete(plan)
         self._plan, self._account, self._checkpoints, self._seed = plan, account, checkpoints, seed
         self._noise: Noise = noise or (SecureNoise() if seed is None else SeededNoise(seed))
         self._make_door, self._on_progress = door, on_progress
@@ -220,23 +219,6 @@ class Run:
             packages=packages_in_use(),
         )
         return Release(card, weights)
-
-
-def _refuse_incomplete(plan: Plan) -> None:
-    """Refuse a plan that charges other things than its recipe will ask for, before anything is drawn.
-
-    Raises:
-        PlanError: it was edited, or made by another version.
-    """
-    if not plan.private:
-        return
-    asked = [one.purpose for one in plan.recipe.releases(plan.schema, plan.rows)]
-    charged = [one.purpose for one in plan.run_charges]
-    if charged[: len(asked)] != asked:  # a choice among runs charges the score it is made by, too
-        raise PlanError(
-            f"the plan charges {', '.join(charged) or 'nothing'}, but recipe {plan.recipe.name!r} asks for "
-            f"{', '.join(asked)}. Make a new plan."
-        )
 
 
 def _warnings(plan: Plan, *, seeded: bool) -> tuple[str, ...]:

@@ -111,7 +111,9 @@ def selection_charge(sweep: Sweep, settings: Sequence[Setting], choice: Choice, 
 
 
 def selection_cost(sweep: Sweep, settings: Sequence[Setting], choice: Choice | None = None) -> Spent:
-    """What publishing the best of these runs costs, their number drawn at random with this mean.
+    """What a new choice of the best costs: a random number of runs with this mean, each with one of these settings.
+
+    It says nothing about runs that were made already, in a fixed number and with scores that were looked at.
 
     Raises:
         EvaluationError: there are fewer than two runs, so there is no choice.
@@ -233,7 +235,7 @@ def _publish(
     own = selection_charge(sweep, settings, choice, drawn.settings[best])
     entry = book.entry(drawn.entry)
     book.finish(entry, hashlib.sha256(weights_to_bytes(found.weights)).hexdigest())
-    card = replace(found.card, plan=found.card.plan.chosen_by(own), ledger_head=str(book.head()), files=())
+    card = replace(found.card, plan=found.card.plan.chosen_by(own), ledger_head=book.head().hash, files=())
     release = Release(card, found.weights)
     release.save(folder / "best")
     shutil.rmtree(work)

@@ -23,6 +23,7 @@ from understudy.evaluation.pool import in_processes
 from understudy.evaluation.run import ReleaseSource, labelled
 from understudy.evaluation.scores import accuracy, macro_auroc
 from understudy.planning import Plan, plan
+from understudy.privacy.accounting import Spent, spent
 from understudy.synthesizers.protocol import Recipe
 from understudy.synthesizers.registry import find_recipe
 from understudy.tuning.curves import Limits, Outcome
@@ -43,6 +44,7 @@ __all__ = [
     "Sweep",
     "planned",
     "run_sweep",
+    "runs_cost",
     "sweep_of",
 ]
 
@@ -103,6 +105,11 @@ def _planned(sweep: Sweep, epsilon: float, changes: tuple[Change, ...]) -> Plan:
         noise_multiplier=values.get("noise_multiplier"),
         steps=int(values["steps"]) if "steps" in values else None,
     )
+
+
+def runs_cost(sweep: Sweep, settings: Sequence[Setting]) -> Spent:
+    """What these runs cost together: each is made, whatever is published of them afterwards."""
+    return spent([charge for one in settings for charge in planned(sweep, one).charges], sweep.delta)
 
 
 def run_sweep(
