@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from understudy.door.door import Door
+from understudy.door.noise import SeededNoise
 from understudy.door.query import Published
 
 if TYPE_CHECKING:
@@ -21,8 +22,11 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from understudy.audit.readings import Floats
+    from understudy.door.query import Chance
 
 __all__ = ["Draw", "Ear", "listening"]
+
+_AT_ONCE = 7
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +70,15 @@ class _ListeningDoor(Door):
     """The door itself, with an ear at the place where noise is added."""
 
     ear: Ear
+
+    @property
+    def chance(self) -> Chance:
+        """The same coins for a record in every run, so that runs differ by one record alone."""
+        return SeededNoise(len(self.ear.draws))
+
+    def _at_once(self, rows: int) -> int:
+        """Few records at a time, so that a bound which holds for the first batch only is found out."""
+        return min(rows, _AT_ONCE)
 
     def _drawn(self, purpose: str, sums: list[Tensor], scale: float) -> Published:
         before = _flat(sums)

@@ -21,6 +21,7 @@ import numpy as np
 import torch
 from scipy import stats
 
+from understudy.audit.correlation import repeated_noise, shared_noise
 from understudy.audit.listening import Draw, Ear, listening
 from understudy.audit.readings import Spread, every_tensor_of
 from understudy.audit.verdict import Outcome, Reading
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 __all__ = ["Rehearsed", "observed_charges", "rehearsal_readings", "rehearse_with_canaries"]
 
 _ROWS = 24
-_CANARIES = 4
+_CANARIES, _MOST_CANARIES = 4, 26
 _STEPS = 2
 _PROBED = 200_000
 
@@ -56,13 +57,13 @@ class Rehearsed:
         plan: what was rehearsed.
         draws: the releases of each rehearsal, the one without a canary first.
         leaked: names of what differed between checkpoints although the histories were equal.
-        source: noise asked of the source itself, because small releases hold too few numbers to measure it.
+        source: noise asked of one source itself, twice, because small releases hold too few numbers to measure it.
     """
 
     plan: Plan
     draws: tuple[tuple[Draw, ...], ...]
     leaked: tuple[str, ...]
-    source: Draw
+    source: tuple[Draw, Draw]
 
 
 def rehearse_with_canaries(
@@ -83,7 +84,7 @@ def rehearse_with_canaries(
     first = Ear()
     expected = _states(shortened, rows, noise(), first, seed)
     ears, leaked = [first], set[str]()
-    for canary in range(_CANARIES):
+    for canary in range(_canaries(schema)):
         ear = Ear(first.draws)
         found = _states(shortened, _with(rows, _canary(schema, canary, seed)), noise(), ear, seed)
         leaked |= {
@@ -91,14 +92,16 @@ def rehearse_with_canaries(
         }
         ears.append(ear)
     heard = tuple(tuple(ear.draws) for ear in ears)
-    return Rehearsed(shortened, heard, tuple(sorted(leaked)), _probe(noise()))
+    return Rehearsed(shortened, heard, tuple(sorted(leaked)), _probes(noise()))
 
 
-def _probe(noise: Noise) -> Draw:
-    """Noise asked of the source itself."""
-    drawn = torch.zeros(_PROBED, dtype=torch.float64)
-    noise.perturb([drawn], 1.0, 1.0)
-    return Draw("the source", np.zeros(_PROBED), drawn.numpy(), 1.0, (drawn,))
+def _probes(noise: Noise) -> tuple[Draw, Draw]:
+    """Noise asked of one source itself, twice."""
+    drawn = [torch.zeros(_PROBED, dtype=torch.float64) for _ in range(2)]
+    for one in drawn:
+        noise.perturb([one], 1.0, 1.0)
+    first, second = (Draw("the source", np.zeros(_PROBED), one.numpy(), 1.0, (one,)) for one in drawn)
+    return first, second
 
 
 def _shortened(plan: Plan, schema: Schema) -> Plan:
@@ -139,7 +142,13 @@ def _canary(schema: Schema, number: int, seed: int) -> Rows:
     if number % 2 and ends.ndim == 4:
         ends = np.repeat(np.repeat(ends[:, :, ::2, ::2], 2, axis=2), 2, axis=3)
         ends = ends[:, :, : encoded_shape(schema)[1], : encoded_shape(schema)[2]]
-    return valid_rows(ends, source, schema)
+    classes = schema.label_classes
+    return valid_rows(ends, source, schema, None if classes is None else number % len(classes))
+
+
+def _canaries(schema: Schema) -> int:
+    """One of every class, as far as that is affordable, and not too few."""
+    return min(max(_CANARIES, len(schema.label_classes or ())), _MOST_CANARIES)
 
 
 def _with(rows: Rows, more: Rows) -> Rows:
@@ -168,11 +177,16 @@ def rehearsal_readings(seen: Rehearsed, alpha: float) -> list[Reading]:
     if wrong:
         return found
     spreads = {charge.purpose: _spread(seen, number) for number, charge in enumerate(seen.plan.charges)}
-    spreads["the source"] = _spread_of(seen.source.noise)
-    found.append(every_tensor_of("release", spreads, 1.0, alpha / 2, "release-noise"))
+    spreads["the source"] = _spread_of(seen.source[0].noise)
+    found.append(every_tensor_of("release", spreads, 1.0, alpha / 4, "release-noise"))
+    heard = [draw for draws in seen.draws for draw in draws]
+    found += [
+        shared_noise([*heard, *seen.source], alpha / 8),
+        repeated_noise([*heard, *seen.source], alpha / 8),
+    ]
     high = _unit_deviation(seen, alpha / 2)[1]
     for number, charge in enumerate(seen.plan.charges):
-        if isinstance(charge.mechanism, GaussianRelease):
+        if isinstance(charge.mechanism, (GaussianRelease, SubsampledGaussian)):
             found.append(_release(seen, number, charge.mechanism, high))
     return found
 
@@ -214,7 +228,7 @@ def _spread_of(noise: Floats) -> Spread:
 def _unit_deviation(seen: Rehearsed, alpha: float) -> tuple[float, float]:
     """Interval of the deviation of all noise together, in units of what was asked for."""
     spreads = [_spread(seen, number) for number in range(len(seen.plan.charges))]
-    spreads.append(_spread_of(seen.source.noise))
+    spreads.append(_spread_of(seen.source[0].noise))
     squares, count = sum(s.squares for s in spreads), sum(s.count for s in spreads)
     low, high = (math.sqrt(squares / float(stats.chi2.ppf(p, count))) for p in (1 - alpha / 2, alpha / 2))
     return low, high
@@ -238,15 +252,17 @@ def _applied(separations: Sequence[float], high: float) -> float:
     return high * math.sqrt(len(separations)) / max(total, 1e-9)
 
 
-def _release(seen: Rehearsed, number: int, claimed: GaussianRelease, high: float) -> Reading:
+def _release(
+    seen: Rehearsed, number: int, claimed: GaussianRelease | SubsampledGaussian, high: float
+) -> Reading:
     """One charge: the least multiplier that any canary met, against the charged one."""
     purpose = seen.plan.charges[number].purpose
     separations = _separations(seen, number)
     applied = min(_applied([s], high) for canary in separations for s in canary)
-    sigma = claimed.noise_multiplier
+    sigma, times = claimed.noise_multiplier, _count(seen.plan.charges[number])
     says = (
         f"{purpose}: noise is at most {applied:.4g} times what one record changed (charged {sigma:.4g}, "
-        f"{claimed.count} release{'s' if claimed.count > 1 else ''})."
+        f"{times} release{'s' if times > 1 else ''})."
     )
     return Reading(purpose, _fails(applied < sigma), applied, 0.0, applied, sigma, says)
 

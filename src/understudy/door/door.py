@@ -73,7 +73,7 @@ class Door:
 
     @property
     def chance(self) -> Chance:
-        """Coins that decide nothing private, such as which public records are looked at."""
+        """Coins for single records, and for what is public, such as which public records are looked at."""
         return self._noise
 
     def to_public(self, records: Rows, charges: Sequence[Charge]) -> Door:
@@ -92,8 +92,9 @@ class Door:
             self._account.announce(purpose)
         self._count(purpose)
         sums = query.zero()
-        for x, labels in self._records.batches(query.rows_at_once):
-            query.add(sums, Batch(x, labels, self._noise))
+        coins = self.chance
+        for x, labels in self._records.batches(self._at_once(query.rows_at_once)):
+            query.add(sums, Batch(x, labels, coins))
         return self._drawn(purpose, sums, scale)
 
     def step(self, purpose: str, query: Query, like: Tensor) -> Published:
@@ -116,7 +117,7 @@ class Door:
         rate, cap = mechanism.sampling_rate, mechanism.batch_cap
         x, labels = self._records.take(poisson_indices(len(self._records), rate, self._noise, cap), like)
         sums = query.zero()
-        query.add(sums, Batch(x, labels, self._noise))
+        query.add(sums, Batch(x, labels, self.chance))
         return self._drawn(purpose, sums, scale)
 
     def derived(self, transform: Callable[[Batch], Tensor]) -> Self:
@@ -126,8 +127,8 @@ class Door:
             transform: PRIVATE: gives one row of features for each record of a batch, from that record alone.
         """
         features, done = torch.zeros(0), 0
-        for x, labels in self._records.batches(_DERIVED_AT_ONCE):
-            made = transform(Batch(x, labels, self._noise))
+        for x, labels in self._records.batches(self._at_once(_DERIVED_AT_ONCE)):
+            made = transform(Batch(x, labels, self.chance))
             if not done:
                 features = torch.empty(len(self._records), *made.shape[1:])
             features[done : done + len(made)] = made
@@ -170,6 +171,10 @@ class Door:
             case SubsampledGaussian(steps=steps):
                 return steps - self.used.get(purpose, 0)
         return 0
+
+    def _at_once(self, rows: int) -> int:
+        """How many records are handed to a query at a time; an audit makes it few."""
+        return rows
 
     def _count(self, purpose: str) -> None:
         self.used[purpose] = self.used.get(purpose, 0) + 1
