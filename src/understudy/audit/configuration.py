@@ -9,7 +9,12 @@ import torch
 from torch import nn
 
 from understudy.audit.production import ProductionSubject, engine_claim, engine_sampler
-from understudy.audit.rehearsal import observed_charges, rehearsal_readings, rehearse_with_canaries
+from understudy.audit.rehearsal import (
+    observed_charges,
+    readings_besides,
+    rehearsal_readings,
+    rehearse_with_canaries,
+)
 from understudy.audit.step import Thoroughness, audit
 from understudy.audit.verdict import Audit, Outcome, Reading, judge
 from understudy.audit.wide import WideCritic
@@ -79,6 +84,7 @@ def audit_plan(
     how = thoroughness or effort
     seen = rehearse_with_canaries(plan, schema, sources, seed=seed or 0)
     published = rehearsal_readings(seen, how.alpha)
+    published += readings_besides(plan, schema, sources, seed=seed or 0)
     if step is not None:
         subject = _subject(plan, step, schema, canaries or places, sources)
         claim = engine_claim(plan.training, step.clipping, plan.budget.delta)

@@ -21,6 +21,7 @@ import numpy as np
 import torch
 from scipy import stats
 
+from understudy.audit import besides
 from understudy.audit.correlation import repeated_noise, shared_noise
 from understudy.audit.listening import Draw, Ear, listening
 from understudy.audit.readings import Spread, every_tensor_of
@@ -41,7 +42,13 @@ if TYPE_CHECKING:
     from understudy.planning import Plan
     from understudy.schema import Schema
 
-__all__ = ["Rehearsed", "observed_charges", "rehearsal_readings", "rehearse_with_canaries"]
+__all__ = [
+    "Rehearsed",
+    "observed_charges",
+    "readings_besides",
+    "rehearsal_readings",
+    "rehearse_with_canaries",
+]
 
 _ROWS = 24
 _CANARIES, _MOST_CANARIES = 4, 26
@@ -67,7 +74,7 @@ class Rehearsed:
 
 
 def rehearse_with_canaries(
-    plan: Plan, schema: Schema, noise: Callable[[], Noise], *, seed: int = 0
+    plan: Plan, schema: Schema, noise: Callable[[], Noise], *, seed: int = 0, canaries: int | None = None
 ) -> Rehearsed:
     """Run the plan's own code on stand-in records, without and with a canary.
 
@@ -78,13 +85,14 @@ def rehearse_with_canaries(
         schema: what a record looks like.
         noise: makes a source of noise.
         seed: of the stand-in records and of the networks.
+        canaries: how many; by default one of every class, and not too few.
     """
     shortened = _shortened(plan, schema)
     rows = stand_in_rows(schema, _ROWS, seed)
     first = Ear()
     expected = _states(shortened, rows, noise(), first, seed)
     ears, leaked = [first], set[str]()
-    for canary in range(_canaries(schema)):
+    for canary in range(_canaries(schema) if canaries is None else canaries):
         ear = Ear(first.draws)
         found = _states(shortened, _with(rows, _canary(schema, canary, seed)), noise(), ear, seed)
         leaked |= {
@@ -102,6 +110,30 @@ def _probes(noise: Noise) -> tuple[Draw, Draw]:
         noise.perturb([one], 1.0, 1.0)
     first, second = (Draw("the source", np.zeros(_PROBED), one.numpy(), 1.0, (one,)) for one in drawn)
     return first, second
+
+
+def readings_besides(
+    plan: Plan, schema: Schema, noise: Callable[[], Noise], *, seed: int = 0
+) -> list[Reading]:
+    """What else may draw: the run with a private number of rows, a published evaluation, a resumed run.
+
+    Arguments as for `rehearse_with_canaries`.
+    """
+    rows = stand_in_rows(schema, _ROWS, seed)
+    short = _shortened(plan, schema)
+    short = replace(short, recipe=replace(short.recipe, steps=_STEPS))  # type: ignore[type-var]
+    found = [besides.resume_reading(short, rows, _public_rows(schema, seed))]
+    hidden = besides.with_private_rows(plan, schema)
+    if hidden is not None:
+        seen = rehearse_with_canaries(hidden, schema, noise, seed=seed, canaries=1)
+        found.append(besides.private_rows_reading(seen))
+    canaries = [_canary(schema, number, seed) for number in range(_canaries(schema))]
+    evaluated = besides.evaluation_reading(schema, rows, canaries, _with)
+    return found if evaluated is None else [*found, evaluated]
+
+
+def _public_rows(schema: Schema, seed: int) -> Rows:
+    return stand_in_rows(schema, 4, seed + 1)
 
 
 def _shortened(plan: Plan, schema: Schema) -> Plan:
@@ -123,7 +155,8 @@ def _shortened(plan: Plan, schema: Schema) -> Plan:
 
 def _states(plan: Plan, rows: Rows, noise: Noise, ear: Ear, seed: int) -> list[dict[str, Tensor]]:
     steps = sum(c.mechanism.steps for c in plan.charges if isinstance(c.mechanism, SubsampledGaussian))
-    public = stand_in_rows(plan.schema, 4, seed + 1) if plan.schema is not None else None
+    assert plan.schema is not None
+    public = _public_rows(plan.schema, seed)
     return list(rehearse(plan, rows, public, noise=noise, door=listening(ear), steps=steps, seed=seed))
 
 
