@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from understudy.errors import DataError
+from understudy.records.line import from_line, to_line
 from understudy.schema import Binary, Categorical, Continuous, Datetime, Integer, Ordinal
 
 if TYPE_CHECKING:
@@ -70,7 +71,9 @@ def as_number(series: Any, column: Column, missing_text: tuple[str, ...]) -> tup
     if not column.missing:
         _refuse_missing(np.isnan(raw), column)
     outside = int(((raw < lower) | (raw > upper)).sum())
-    return 2 * ((np.clip(raw, lower, upper) - lower) / (upper - lower)) - 1, outside
+    if isinstance(column, Datetime):
+        return 2 * (np.clip(raw, lower, upper) / upper) - 1, outside
+    return to_line(raw, column), outside
 
 
 def from_number(scaled: NDArray[np.float64], gone: NDArray[np.bool_], column: Column) -> Any:
@@ -83,13 +86,11 @@ def from_number(scaled: NDArray[np.float64], gone: NDArray[np.bool_], column: Co
         seconds = np.rint(share * column.steps).astype(np.int64) * column.unit.seconds
         moments = np.datetime64(column.lower, "s") + seconds.astype("timedelta64[s]")
         return pd.Series(np.where(gone, np.datetime64("NaT", "s"), moments))
+    values = from_line(scaled, column)
     if isinstance(column, Integer):
-        whole = column.lower + np.rint(share * (column.upper - column.lower)).astype(np.int64)
+        whole = np.rint(values).astype(np.int64)
         return pd.Series(pd.arrays.IntegerArray(whole, gone)) if column.missing else pd.Series(whole)
-    values = column.lower + share * (column.upper - column.lower)
-    if column.decimals is not None:
-        values = np.round(values, column.decimals)
-    return pd.Series(np.where(gone, np.nan, np.clip(values, column.lower, column.upper)))
+    return pd.Series(np.where(gone, np.nan, values))
 
 
 def _text(value: object, column: Discrete) -> str:

@@ -14,6 +14,7 @@ from understudy.schema.columns import (
     Datetime,
     Discrete,
     Integer,
+    NumberScale,
     Ordinal,
     TimeUnit,
 )
@@ -42,6 +43,7 @@ __all__ = [
     "ImageSchema",
     "Integer",
     "LongFile",
+    "NumberScale",
     "Ordinal",
     "Schema",
     "TableSchema",

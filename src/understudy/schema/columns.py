@@ -19,6 +19,7 @@ __all__ = [
     "Datetime",
     "Discrete",
     "Integer",
+    "NumberScale",
     "Ordinal",
     "TimeUnit",
     "check_values",
@@ -42,6 +43,13 @@ class TimeUnit(enum.Enum):
         return {"day": 86_400, "hour": 3_600, "minute": 60, "second": 1}[self.value]
 
 
+class NumberScale(enum.Enum):
+    """How a number's distance is measured: by differences, or by ratios as for incomes and concentrations."""
+
+    LINEAR = "linear"
+    LOG = "log"
+
+
 @dataclass(frozen=True)
 class Continuous:
     """A real number between public bounds; values outside are clipped.
@@ -52,6 +60,9 @@ class Continuous:
         upper: the greatest value that is told apart.
         missing: whether empty cells are allowed.
         decimals: round to this many places when decoding; then values on that grid come back exactly.
+        step: every value but the special ones is a whole multiple of it; others go to the nearest multiple.
+        special: values within the bounds that pile up, on the grid of `step` or not, such as 0 and -1.
+        scale: how distances are measured when values are scaled to [-1, 1].
     """
 
     kind: ClassVar[str] = "continuous"
@@ -60,6 +71,9 @@ class Continuous:
     upper: float
     missing: bool = False
     decimals: int | None = None
+    step: float | None = None
+    special: tuple[float, ...] = ()
+    scale: NumberScale = NumberScale.LINEAR
 
     def __post_init__(self) -> None:
         _check_name(self.name)
@@ -68,17 +82,30 @@ class Continuous:
             raise SchemaError(
                 f"column {self.name!r}: decimals must lie between 0 and 12, got {self.decimals}"
             )
+        _check_grid(self)
+
+    @property
+    def unit(self) -> float:
+        """The least difference that matters: the step, the last decimal, or a ten-thousandth of the greatest value."""
+        if self.step is not None:
+            return self.step
+        if self.decimals is not None:
+            return 10.0**-self.decimals
+        return max(abs(self.lower), abs(self.upper)) / 10_000
 
 
 @dataclass(frozen=True)
 class Integer:
-    """A whole number between public bounds; values outside are clipped."""
+    """A whole number between public bounds; values outside are clipped. For its fields see `Continuous`."""
 
     kind: ClassVar[str] = "integer"
     name: str
     lower: int
     upper: int
     missing: bool = False
+    step: int | None = None
+    special: tuple[int, ...] = ()
+    scale: NumberScale = NumberScale.LINEAR
 
     def __post_init__(self) -> None:
         _check_name(self.name)
@@ -92,6 +119,12 @@ class Integer:
                 f"column {self.name!r}: {self.lower} to {self.upper} is more than 2^24 whole numbers, "
                 "which float32 cannot tell apart. Narrow the bounds, or declare it continuous."
             )
+        _check_grid(self)
+
+    @property
+    def unit(self) -> int:
+        """The least difference that matters: the step, or 1."""
+        return self.step or 1
 
 
 @dataclass(frozen=True)
@@ -205,6 +238,37 @@ def _check_bounds(name: str, lower: float, upper: float) -> None:
         )
     if not math.isfinite(upper - lower):
         raise SchemaError(f"column {name!r}: the distance from {lower} to {upper} overflows")
+
+
+def _check_grid(column: Continuous | Integer) -> None:
+    """Refuse steps that leave nothing to choose or too much to tell apart, and special values out of bounds."""
+    step, place = column.step, f"column {column.name!r}"
+    if step is not None:
+        if not (math.isfinite(step) and step > 0):
+            raise SchemaError(f"{place}: step must be a number above 0, got {step}")
+        steps = math.floor(column.upper / step) - math.ceil(column.lower / step)
+        if not 1 <= steps <= GRID_LIMIT:
+            raise SchemaError(
+                f"{place}: {column.lower} to {column.upper} holds {max(steps + 1, 0)} multiples of the step "
+                f"{step}; 2 to 2^24 can be told apart. Change the step or the bounds."
+            )
+    for value in column.special:
+        if not column.lower <= value <= column.upper:
+            raise SchemaError(
+                f"{place}: the special value {value} lies outside {column.lower} to {column.upper}; "
+                "widen the bounds so that they hold it"
+            )
+    if len(set(column.special)) < len(column.special):
+        raise SchemaError(f"{place}: special lists a value more than once: {list(column.special)}")
+    if column.scale is NumberScale.LOG and not math.log1p(_farthest(column) / column.unit) <= 64:
+        raise SchemaError(
+            f"{place}: {column.lower} to {column.upper} spans too many magnitudes of {column.unit} for a "
+            "logarithmic scale; set a larger step"
+        )
+
+
+def _farthest(column: Continuous | Integer) -> float:
+    return float(max(abs(column.lower), abs(column.upper)))
 
 
 def check_values(name: str, values: tuple[str, ...], least: int = 2) -> None:
