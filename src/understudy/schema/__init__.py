@@ -18,6 +18,7 @@ from understudy.schema.columns import (
     Ordinal,
     TimeUnit,
 )
+from understudy.schema.file_format import FileFormat
 from understudy.schema.schemas import (
     CodeSchema,
     ImageSchema,
@@ -40,6 +41,7 @@ __all__ = [
     "Continuous",
     "Datetime",
     "Discrete",
+    "FileFormat",
     "ImageSchema",
     "Integer",
     "LongFile",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, TypeAlias
 from understudy.codec import from_toml, to_toml
 from understudy.errors import SchemaError
 from understudy.schema.columns import Binary, Categorical, Column, Discrete, check_values
+from understudy.schema.file_format import FileFormat
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,6 +28,10 @@ __all__ = [
 ]
 
 
+PLAIN_CSV = FileFormat()
+"""Files with a header, and cells as pandas and spreadsheets in English write them."""
+
+
 class UnknownCodes(enum.Enum):
     """What to do with a code that the schema does not list."""
 
@@ -42,7 +47,8 @@ class TableSchema:
         columns: what each column may hold; columns of a file that are not listed are ignored.
         label: the name of the discrete column that generators are conditioned on, or None.
         label_weights: the PUBLIC share of each class, in the order of `label_classes`, or None if not public.
-        missing_text: how files write an empty cell.
+        missing_text: how files write an empty cell; synthetic files write the first of them.
+        file: how cells are written where files differ from plain CSV.
     """
 
     kind: ClassVar[str] = "table"
@@ -50,6 +56,7 @@ class TableSchema:
     label: str | None = None
     label_weights: tuple[float, ...] | None = None
     missing_text: tuple[str, ...] = ("", "NA", "NaN", "nan", "null")
+    file: FileFormat = PLAIN_CSV
 
     def __post_init__(self) -> None:
         if not self.columns:
@@ -170,6 +177,7 @@ class CodeSchema:
         label: an optional class of the person.
         label_weights: the PUBLIC share of each class, or None if not public.
         long: the columns of files with one row per (person, code); None for one column per code.
+        file: how cells are written where files differ from plain CSV.
     """
 
     kind: ClassVar[str] = "codes"
@@ -179,6 +187,7 @@ class CodeSchema:
     label: Categorical | Binary | None = None
     label_weights: tuple[float, ...] | None = None
     long: LongFile | None = None
+    file: FileFormat = PLAIN_CSV
 
     def __post_init__(self) -> None:
         if not self.codes:
@@ -222,7 +231,9 @@ def load_schema(path: Path) -> Schema:
     try:
         return schema_from_toml(text)
     except SchemaError as cause:
-        raise SchemaError(f"{path}: {cause}") from cause
+        left = text.count("FILL IN:") + text.count("FROM THE ROWS:")
+        hint = f". Lines that still say FILL IN or FROM THE ROWS: {left}" if left else ""
+        raise SchemaError(f"{path}: {cause}{hint}") from cause
 
 
 def save_schema(schema: Schema, path: Path) -> None:
