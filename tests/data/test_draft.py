@@ -15,6 +15,7 @@ from understudy.records.encode import encode
 from understudy.schema import (
     Binary,
     Categorical,
+    CellType,
     Continuous,
     Datetime,
     ImageSchema,
@@ -124,7 +125,7 @@ def test_public_rows_give_a_whole_schema(tmp_path: Path) -> None:
             Categorical("town", ("Bonn", "Ulm")),
             Datetime("seen", dt.datetime(2001, 2, 3), dt.datetime(2019, 11, 30)),
             Binary("ok", ("false", "true")),
-            Binary("flag"),
+            Binary("flag", stored_as=CellType.INT64),
         )
     )
     encoded = encode(read(path, schema), schema)

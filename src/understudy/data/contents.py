@@ -116,11 +116,17 @@ def _as_text(value: object) -> str:
 
 def _frame_types(frame: pd.DataFrame) -> Any:
     """The types that pandas states, without a look at the values of columns that hold any object."""
-    kinds = {"b": pa.bool_(), "i": pa.int64(), "u": pa.int64(), "f": pa.float64(), "M": pa.timestamp("s")}
-    fields = []
-    for name, dtype in frame.dtypes.items():
-        stated = getattr(dtype, "kind", "O")
-        if isinstance(dtype, pd.CategoricalDtype):
-            stated = "O"
-        fields.append(pa.field(str(name), kinds.get(stated, pa.string())))
-    return pa.schema(fields)
+    return pa.schema([pa.field(str(name), _arrow_type(dtype)) for name, dtype in frame.dtypes.items()])
+
+
+def _arrow_type(dtype: Any) -> Any:
+    if isinstance(dtype, pd.ArrowDtype):
+        return dtype.pyarrow_dtype
+    if isinstance(dtype, pd.CategoricalDtype):
+        return pa.dictionary(pa.int32(), pa.string())
+    if isinstance(dtype, pd.DatetimeTZDtype):
+        return pa.timestamp("s", tz=str(dtype.tz))
+    if dtype.kind == "M":
+        return pa.timestamp("s")
+    plain = getattr(dtype, "numpy_dtype", dtype)
+    return pa.from_numpy_dtype(plain) if plain.kind in "biuf" else pa.string()

@@ -19,10 +19,11 @@ from understudy.data.learned import learned_from_cells, learned_from_frame, spel
 from understudy.data.pictures import folder_classes, is_idx
 from understudy.data.places import places_of
 from understudy.data.read import read
-from understudy.data.typical import typical, why_left_out
+from understudy.data.typical import Typical, typical, why_left_out
 from understudy.schema import (
     Binary,
     Categorical,
+    CellType,
     Continuous,
     Datetime,
     FileFormat,
@@ -123,35 +124,31 @@ def _file_lines(known: FileFormat, spelled: FileFormat, mark: _Mark) -> list[str
 
 
 def _column_lines(name: str, found: Guess, mark: _Mark) -> list[str]:
-    quoted = json.dumps(name, ensure_ascii=False)
-    head = [mark(f'kind = "{found.kind.kind}"'), f"name = {quoted}"]
-    missing = "missing = false  # FILL IN: true if cells may be empty"
-    if found.kind is Binary:
-        if found.truths is None and not found.unknown_values:
-            return [*head, missing]
-        values = '# values = ["...", "..."]  # FILL IN: false and true as the file writes them'
-        return [*head, values, missing]
-    if found.kind is Integer:
-        return [*head, *_bounds("value", name), missing]
+    lines = [mark(f'kind = "{found.kind.kind}"'), f"name = {json.dumps(name, ensure_ascii=False)}"]
+    if found.kind is Binary and found.stored_as is CellType.BOOL:
+        lines.append('values = ["False", "True"]')
+    elif found.kind is Binary and found.truths is not None:
+        lines.append('# values = ["...", "..."]  # FILL IN: false and true as the file writes them')
+    elif found.kind in (Integer, Continuous):
+        lines += _bounds("value", typical(name))
+    elif found.kind is Datetime:
+        lines += _bounds("moment", None)
+        lines.append('# unit = "day"  # FILL IN: "day", "hour", "minute" or "second"')
+    elif found.kind is Categorical:
+        if found.text:
+            lines.append(
+                "# FROM THE ROWS: free text or identifiers, it seems. Remove the column, or list its values:"
+            )
+        what = "every value that can occur (or choose another kind)"
+        lines.append(f'# categories = ["...", "..."]  # FILL IN: {what}')
     if found.kind is Continuous:
-        places = "# decimals = 1  # if you like: synthetic values are rounded to this many places"
-        return [*head, *_bounds("value", name), places, missing]
-    if found.kind is Datetime:
-        unit = '# unit = "day"  # FILL IN: "day", "hour", "minute" or "second"'
-        return [*head, *_bounds("moment", ""), unit, missing]
-    categories = (
-        '# categories = ["...", "..."]  # FILL IN: every value that can occur (or choose another kind)'
-    )
-    if found.text:
-        categories = (
-            "# FROM THE ROWS: free text or identifiers, it seems. Remove this column, or list its values:\n"
-            + categories
-        )
-    return [*head, categories, missing]
+        lines.append("# decimals = 1  # if you like: synthetic values are rounded to this many places")
+    lines += [] if found.stored_as is None else [f'stored_as = "{found.stored_as.value}"']
+    lines += [] if found.timezone is None else [f'timezone = "{found.timezone}"']
+    return [*lines, "missing = false  # FILL IN: true if cells may be empty"]
 
 
-def _bounds(what: str, name: str) -> list[str]:
-    usual = typical(name) if name else None
+def _bounds(what: str, usual: Typical | None) -> list[str]:
     if usual is None:
         return [f"# {side} =   # FILL IN: the {most} possible {what}" for side, most in _SIDES]
     return [
@@ -165,12 +162,14 @@ _SIDES = (("lower", "least"), ("upper", "greatest"))
 
 def _guess_from_type(kind: Any) -> Guess:
     if pa.types.is_boolean(kind):
-        return Guess(Binary, unknown_values=True)
+        return Guess(Binary, stored_as=CellType.BOOL)
     if pa.types.is_integer(kind):
-        return Guess(Integer)
+        return Guess(Integer, stored_as=None if kind in (pa.int64(), pa.uint64()) else CellType(str(kind)))
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-        return Guess(Continuous)
-    return Guess(Datetime if pa.types.is_temporal(kind) else Categorical)
+        return Guess(Continuous, stored_as=CellType.FLOAT32 if kind == pa.float32() else None)
+    if pa.types.is_temporal(kind):
+        return Guess(Datetime, timezone=getattr(kind, "tz", None))
+    return Guess(Categorical, stored_as=CellType.CATEGORY if pa.types.is_dictionary(kind) else None)
 
 
 # ------------------------------------------------------------------------------------------ public rows

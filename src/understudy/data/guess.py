@@ -7,8 +7,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from understudy.data.spelling import moment_from
-from understudy.schema import Binary, Categorical, Continuous, Datetime, Integer
+from understudy.records.written import moment_from
+from understudy.schema import Binary, Categorical, CellType, Continuous, Datetime, Integer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -62,7 +62,8 @@ class Guess:
         thousands: how its numbers are grouped.
         form: how its dates are written; None for ISO 8601.
         truths: the texts for false and true.
-        unknown_values: whether the texts of a binary column have to be supplied.
+        stored_as: the type that the source states for it, where it is not the usual one of its kind.
+        timezone: the zone that the source states for its moments.
         text: whether it seems to be free text or identifiers, of which no list of categories can be made.
     """
 
@@ -72,8 +73,9 @@ class Guess:
     thousands: str | None = None
     form: str | None = None
     truths: tuple[str, str] | None = None
-    unknown_values: bool = False
     text: bool = False
+    stored_as: CellType | None = None
+    timezone: str | None = None
 
 
 def guess(cells: Iterable[str]) -> Guess:

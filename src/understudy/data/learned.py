@@ -10,13 +10,15 @@ import numpy as np
 import pandas as pd
 
 from understudy.data.guess import guess
-from understudy.data.spelling import moment_from, plain_numbers
+from understudy.data.spelling import plain_numbers
 from understudy.data.typical import why_left_out
 from understudy.errors import DataError
+from understudy.records.written import moment_from
 from understudy.schema import (
     GRID_LIMIT,
     Binary,
     Categorical,
+    CellType,
     Continuous,
     Datetime,
     FileFormat,
@@ -83,8 +85,8 @@ def _learned(frame: pd.DataFrame, empty: TableSchema) -> tuple[TableSchema, dict
 def _converted(series: Any, found: Guess, file: FileFormat, missing_text: tuple[str, ...]) -> Any:
     present = series.where(~series.isin(missing_text), None)
     if found.kind in (Integer, Continuous) or (found.kind is Binary and found.truths is None):
-        plain = plain_numbers(present, file.decimal, file.thousands)
-        return pd.to_numeric(plain, errors="coerce")
+        numbers = pd.to_numeric(plain_numbers(present, file.decimal, file.thousands), errors="coerce")
+        return numbers if found.kind is Continuous else numbers.astype("Int64")
     if found.kind is Datetime:
         moments = [
             None if text is None else _without_zone(moment_from(text, file.dates))
@@ -100,7 +102,25 @@ def _without_zone(moment: dt.datetime | str) -> dt.datetime:
 
 
 def _column(name: str, series: Any) -> Column | str:
-    """Return the column that holds these values, or the reason why there is none."""
+    """Return the column that holds these values in the type they have, or the reason why there is none."""
+    found = _kind(name, series)
+    if isinstance(found, str):
+        return found
+    if isinstance(found, Datetime):
+        zone = getattr(series.dtype, "tz", None)
+        return found if zone is None else replace(found, timezone=str(zone))
+    if isinstance(series.dtype, pd.CategoricalDtype):
+        return (
+            found if isinstance(found, Continuous | Integer) else replace(found, stored_as=CellType.CATEGORY)
+        )
+    stated = str(series.dtype).lower().replace("boolean", "bool").removesuffix("[pyarrow]")
+    usual = {Continuous: "float64", Integer: "int64"}.get(type(found))
+    if stated == usual or stated not in {kind.value for kind in CellType}:
+        return found
+    return replace(found, stored_as=CellType(stated))
+
+
+def _kind(name: str, series: Any) -> Column | str:
     missing = bool(series.isna().any())
     present = series.dropna()
     distinct = present.nunique()

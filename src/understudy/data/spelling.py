@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import re
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from understudy.records.written import moment_from
 from understudy.schema import Binary, Continuous, Datetime, Integer
 
 if TYPE_CHECKING:
     from understudy.schema import Column, FileFormat, TableSchema
 
-__all__ = ["moment_from", "plain_numbers", "understood"]
+__all__ = ["plain_numbers", "understood"]
 
 
 def understood(frame: pd.DataFrame, schema: TableSchema) -> pd.DataFrame:
@@ -60,13 +60,3 @@ def plain_numbers(series: Any, decimal: str, thousands: str | None) -> Any:
         return text.translate(point)
 
     return _by_text(series, plain)
-
-
-def moment_from(text: str, forms: tuple[str, ...]) -> dt.datetime | str:
-    """Return the moment that the first fitting form tells, or the text itself."""
-    for form in forms:
-        try:
-            return dt.datetime.strptime(text, form)
-        except ValueError:
-            continue
-    return text

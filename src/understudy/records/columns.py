@@ -14,7 +14,7 @@ import pandas as pd
 
 from understudy.errors import DataError
 from understudy.records.line import from_line, to_line
-from understudy.schema import Binary, Categorical, Continuous, Datetime, Integer, Ordinal
+from understudy.schema import Binary, Categorical, CellType, Continuous, Datetime, Integer, Ordinal
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -101,9 +101,34 @@ def as_position(
 
 
 def from_position(positions: NDArray[np.int64], column: Discrete) -> Any:
-    """Return the values at these positions as a series of text, None where the position is -1."""
-    values = np.array([*column.values, None], dtype=object)
-    return pd.Series(values[positions], dtype=object)
+    """Return the values at these positions, as text or as the schema says; missing where the position is -1."""
+    match column.stored_as:
+        case None:
+            return pd.Series(np.array([*column.values, None], dtype=object)[positions], dtype=object)
+        case CellType.CATEGORY:
+            ordered = isinstance(column, Ordinal)
+            dtype: Any = pd.CategoricalDtype(list(column.values), ordered=ordered)
+            return pd.Series(pd.Categorical.from_codes(positions, dtype=dtype))
+        case CellType.BOOL:
+            return _whole(positions, positions < 0, column)
+        case _:
+            numbers = np.array([*(int(value) for value in column.values), 0])
+            return _whole(numbers[positions], positions < 0, column)
+
+
+def _whole(values: NDArray[Any], gone: NDArray[np.bool_], column: Discrete | Integer) -> Any:
+    """Whole numbers or truth values in the type of the schema; a nullable one where cells may be empty."""
+    stored = column.stored_as
+    if stored in (CellType.FLOAT32, CellType.FLOAT64):
+        return pd.Series(np.where(gone, np.nan, values).astype(stored.value))
+    plain = values.astype("int64" if stored is None else stored.value)
+    if not column.missing:
+        return pd.Series(plain)
+    return pd.Series(
+        pd.arrays.BooleanArray(plain, gone)
+        if stored is CellType.BOOL
+        else pd.arrays.IntegerArray(plain, gone)
+    )
 
 
 def as_number(series: Any, column: Column, missing_text: tuple[str, ...]) -> tuple[NDArray[np.float64], int]:
@@ -127,12 +152,13 @@ def from_number(scaled: NDArray[np.float64], gone: NDArray[np.bool_], column: Co
     if isinstance(column, Datetime):
         seconds = np.rint(share * column.steps).astype(np.int64) * column.unit.seconds
         moments = np.datetime64(column.lower, "s") + seconds.astype("timedelta64[s]")
-        return pd.Series(np.where(gone, np.datetime64("NaT", "s"), moments))
+        told: Any = pd.Series(np.where(gone, np.datetime64("NaT", "s"), moments))
+        return told if column.timezone is None else told.dt.tz_localize("UTC").dt.tz_convert(column.timezone)
     values = from_line(scaled, column)
     if isinstance(column, Integer):
-        whole = np.rint(values).astype(np.int64)
-        return pd.Series(pd.arrays.IntegerArray(whole, gone)) if column.missing else pd.Series(whole)
-    return pd.Series(np.where(gone, np.nan, values))
+        return _whole(np.rint(values).astype(np.int64), gone, column)
+    found = pd.Series(np.where(gone, np.nan, values))
+    return found if column.stored_as is None else found.astype(column.stored_as.value)
 
 
 # ------------------------------------------------------------------------------------------- discrete

@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime as dt  # noqa: TC003 - the codec reads the hints
 import enum
 import math
+import re
+import zoneinfo
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
@@ -14,6 +16,7 @@ __all__ = [
     "GRID_LIMIT",
     "Binary",
     "Categorical",
+    "CellType",
     "Column",
     "Continuous",
     "Datetime",
@@ -50,6 +53,27 @@ class NumberScale(enum.Enum):
     LOG = "log"
 
 
+class CellType(enum.Enum):
+    """How a data frame keeps the cells of a column, where that is not pandas' own choice for its kind."""
+
+    BOOL = "bool"
+    CATEGORY = "category"
+    INT8 = "int8"
+    INT16 = "int16"
+    INT32 = "int32"
+    INT64 = "int64"
+    UINT8 = "uint8"
+    UINT16 = "uint16"
+    UINT32 = "uint32"
+    FLOAT32 = "float32"
+    FLOAT64 = "float64"
+
+
+_WHOLE = (
+    CellType.INT8, CellType.INT16, CellType.INT32, CellType.INT64, CellType.UINT8, CellType.UINT16, CellType.UINT32
+)  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Continuous:
     """A real number between public bounds; values outside are clipped.
@@ -63,6 +87,7 @@ class Continuous:
         step: every value but the special ones is a whole multiple of it; others go to the nearest multiple.
         special: values within the bounds that pile up, on the grid of `step` or not, such as 0 and -1.
         scale: how distances are measured when values are scaled to [-1, 1].
+        stored_as: how a data frame of synthetic rows keeps the values; None: as pandas does for the kind.
     """
 
     kind: ClassVar[str] = "continuous"
@@ -74,6 +99,7 @@ class Continuous:
     step: float | None = None
     special: tuple[float, ...] = ()
     scale: NumberScale = NumberScale.LINEAR
+    stored_as: CellType | None = None
 
     def __post_init__(self) -> None:
         _check_name(self.name)
@@ -83,6 +109,7 @@ class Continuous:
                 f"column {self.name!r}: decimals must lie between 0 and 12, got {self.decimals}"
             )
         _check_grid(self)
+        _check_stored(self.name, self.stored_as, (CellType.FLOAT32, CellType.FLOAT64))
 
     @property
     def unit(self) -> float:
@@ -106,6 +133,7 @@ class Integer:
     step: int | None = None
     special: tuple[int, ...] = ()
     scale: NumberScale = NumberScale.LINEAR
+    stored_as: CellType | None = None
 
     def __post_init__(self) -> None:
         _check_name(self.name)
@@ -120,6 +148,11 @@ class Integer:
                 "which float32 cannot tell apart. Narrow the bounds, or declare it continuous."
             )
         _check_grid(self)
+        _check_stored(self.name, self.stored_as, (*_WHOLE, CellType.FLOAT32, CellType.FLOAT64))
+        if self.stored_as is not None and not _holds(self.stored_as, self.lower, self.upper):
+            raise SchemaError(
+                f"column {self.name!r}: {self.stored_as.value} cannot hold {self.lower} to {self.upper}"
+            )
 
     @property
     def unit(self) -> int:
@@ -136,6 +169,7 @@ class Categorical:
         categories: every value that may occur, as text.
         missing: whether empty cells are allowed.
         unknown: the category that stands for values not in the list; None refuses them.
+        stored_as: how a data frame of synthetic rows keeps the values; None: as text.
     """
 
     kind: ClassVar[str] = "categorical"
@@ -143,6 +177,7 @@ class Categorical:
     categories: tuple[str, ...]
     missing: bool = False
     unknown: str | None = None
+    stored_as: CellType | None = None
 
     def __post_init__(self) -> None:
         _check_name(self.name)
@@ -151,6 +186,7 @@ class Categorical:
             raise SchemaError(
                 f"column {self.name!r}: unknown = {self.unknown!r} is not one of its categories; add it"
             )
+        _check_stored_values(self.name, self.categories, self.stored_as)
 
     @property
     def values(self) -> tuple[str, ...]:
@@ -166,10 +202,13 @@ class Binary:
     name: str
     values: tuple[str, str] = ("0", "1")
     missing: bool = False
+    stored_as: CellType | None = None
 
     def __post_init__(self) -> None:
         _check_name(self.name)
         check_values(self.name, self.values)
+        if self.stored_as is not CellType.BOOL:
+            _check_stored_values(self.name, self.values, self.stored_as)
 
 
 @dataclass(frozen=True)
@@ -180,10 +219,12 @@ class Ordinal:
     name: str
     levels: tuple[str, ...]
     missing: bool = False
+    stored_as: CellType | None = None
 
     def __post_init__(self) -> None:
         _check_name(self.name)
         check_values(self.name, self.levels)
+        _check_stored_values(self.name, self.levels, self.stored_as)
 
     @property
     def values(self) -> tuple[str, ...]:
@@ -193,7 +234,16 @@ class Ordinal:
 
 @dataclass(frozen=True)
 class Datetime:
-    """A moment between public bounds, without time zone, kept at the resolution `unit`."""
+    """A moment between public bounds, kept at the resolution `unit`.
+
+    Args:
+        name: the column's header.
+        lower: the first moment that is told apart, in UTC.
+        upper: the last moment that is told apart, in UTC.
+        unit: the resolution.
+        missing: whether empty cells are allowed.
+        timezone: the zone in which synthetic moments are told, such as "Europe/Berlin"; None: without zone.
+    """
 
     kind: ClassVar[str] = "datetime"
     name: str
@@ -201,9 +251,11 @@ class Datetime:
     upper: dt.datetime
     unit: TimeUnit = TimeUnit.DAY
     missing: bool = False
+    timezone: str | None = None
 
     def __post_init__(self) -> None:
         _check_name(self.name)
+        _check_zone(self.name, self.timezone)
         if self.lower.tzinfo is not None or self.upper.tzinfo is not None:
             raise SchemaError(f"column {self.name!r}: bounds must be without time zone (UTC is meant)")
         if self.lower.microsecond or self.upper.microsecond:
@@ -265,6 +317,40 @@ def _check_grid(column: Continuous | Integer) -> None:
             f"{place}: {column.lower} to {column.upper} spans too many magnitudes of {column.unit} for a "
             "logarithmic scale; set a larger step"
         )
+
+
+def _check_stored(name: str, stored: CellType | None, allowed: tuple[CellType, ...]) -> None:
+    if stored is not None and stored not in allowed:
+        words = ", ".join(kind.value for kind in allowed)
+        raise SchemaError(f"column {name!r}: stored_as is {stored.value}, but such a column can be {words}")
+
+
+def _check_stored_values(name: str, values: tuple[str, ...], stored: CellType | None) -> None:
+    """Refuse a type of numbers for categories that are not written as such numbers."""
+    _check_stored(name, stored, (CellType.CATEGORY, *_WHOLE, CellType.FLOAT64))
+    if stored in (None, CellType.CATEGORY):
+        return
+    for value in values:
+        if not re.fullmatch(r"0|-?[1-9]\d*", value) or not _holds(stored, int(value), int(value)):
+            raise SchemaError(f"column {name!r}: {value!r} cannot be stored as {stored.value}")
+
+
+def _holds(stored: CellType, lower: int, upper: int) -> bool:
+    if stored not in _WHOLE:
+        return max(abs(lower), abs(upper)) <= (2**24 if stored is CellType.FLOAT32 else 2**53)
+    signed = not stored.value.startswith("u")
+    bits = int(stored.value.removeprefix("u").removeprefix("int"))
+    least, most = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if signed else (0, 2**bits - 1)
+    return least <= lower and upper <= most
+
+
+def _check_zone(name: str, zone: str | None) -> None:
+    if zone is None:
+        return
+    try:
+        zoneinfo.ZoneInfo(zone)
+    except (OSError, ValueError, zoneinfo.ZoneInfoNotFoundError):
+        raise SchemaError(f'column {name!r}: {zone!r} is no time zone such as "Europe/Berlin"') from None
 
 
 def _farthest(column: Continuous | Integer) -> float:

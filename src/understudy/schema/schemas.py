@@ -75,6 +75,10 @@ class TableSchema:
         _check_weights(self.label_weights, self.label_classes)
 
     def _check_missing_text(self, column: Discrete) -> None:
+        encoding = self.file.encoding or "utf-8"
+        for value in column.values:
+            if value.encode(encoding, errors="replace").decode(encoding, errors="replace") != value:
+                raise SchemaError(f"column {column.name!r}: {value!r} cannot be written in {encoding}")
         for value in column.values:
             if value in self.missing_text:
                 raise SchemaError(
