@@ -18,6 +18,7 @@ from understudy.schema import (
     Datetime,
     ImageSchema,
     Integer,
+    NumberScale,
     Ordinal,
     Schema,
     TableSchema,
@@ -111,6 +112,12 @@ WRONG: list[tuple[Callable[[], Any], str]] = [
     (lambda: Continuous("a", 0.0, float("inf")), "both finite"),
     (lambda: Continuous("a", -1.7e308, 1.7e308), "overflows"),
     (lambda: Continuous("a", 0.0, 1.0, decimals=13), "decimals must lie between"),
+    (lambda: Continuous("a", 0.0, 1.0, step=0.0), "step must be a number above 0"),
+    (lambda: Continuous("a", 0.1, 0.9, step=0.5), "holds 1 multiples of the step 0.5"),
+    (lambda: Continuous("a", 0.0, 1.0, step=1e-9), "2 to 2\\^24 can be told apart"),
+    (lambda: Integer("a", 0, 9, special=(-1,)), "special value -1 lies outside 0 to 9; widen the bounds"),
+    (lambda: Integer("a", 0, 9, special=(1, 1)), "more than once"),
+    (lambda: Continuous("a", 0.0, 1e300, decimals=2, scale=NumberScale.LOG), "too many magnitudes"),
     (lambda: Continuous("", 0.0, 1.0), "needs a name"),
     (lambda: Continuous(" a", 0.0, 1.0), "needs a name without spaces"),
     (lambda: Integer("a", 2, 1), "lower must be less"),
@@ -209,7 +216,7 @@ def test_a_broken_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(SchemaError, match=r"cannot read the schema .*broken\.toml"):
         load_schema(path)
     path.write_text('kind = "table"\n[[columns]]\nkind = "continuous"\nname = "a"\nlower = 0\n')
-    with pytest.raises(SchemaError, match=r"broken\.toml: columns\[0\]\.upper: this key is missing"):
+    with pytest.raises(SchemaError, match=r"broken\.toml: columns\['a'\]\.upper: this key is missing"):
         load_schema(path)
     path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(SchemaError, match="cannot read the schema"):

@@ -246,13 +246,21 @@ def _read_tuple(args: tuple[Any, ...], plain: Any, path: str, error: _Error) -> 
     if not isinstance(plain, list | tuple):
         raise _mismatch("a list", plain, path, error)
     if len(args) == 2 and args[1] is Ellipsis:
-        return tuple(_read(args[0], item, f"{path}[{i}]", error) for i, item in enumerate(plain))
+        return tuple(
+            _read(args[0], item, f"{path}[{_called(item, i)}]", error) for i, item in enumerate(plain)
+        )
     if len(plain) != len(args):
         raise error(f"{_place(path)}expected a list of {len(args)} items, got {len(plain)}")
     return tuple(
         _read(hint, item, f"{path}[{i}]", error)
         for i, (hint, item) in enumerate(zip(args, plain, strict=True))
     )
+
+
+def _called(item: Any, position: int) -> str:
+    """How an error calls an item of a list: by its name if it has one, else by its position."""
+    name = item.get("name") if isinstance(item, dict) else None
+    return repr(name) if isinstance(name, str) and name else str(position)
 
 
 def _read_union(args: tuple[Any, ...], plain: Any, path: str, error: _Error) -> Any:

@@ -15,7 +15,7 @@ UnderstudyError
 ├── Interrupted          a run was asked to stop, and stopped in order
 └── EvaluationError      a measure was asked of data it is not defined for
 
-Messages say what was wrong, the value that was seen, and what to do. The command line prints
+Messages say what was wrong, the value that was seen unless it is private, and what to do. The command line prints
 them without a traceback and exits with code 1 (2 for wrong usage, which typer itself reports).
 """
 
@@ -49,7 +49,19 @@ class SchemaError(UnderstudyError):
 
 
 class DataError(UnderstudyError):
-    """Records do not fit the schema, or cannot be read."""
+    """Records do not fit the schema, or cannot be read.
+
+    The message names files, columns and row numbers, never a cell or a count, so it may stand on a screen that
+    others see. What the rows hold is kept apart.
+
+    Args:
+        message: what was wrong and what to do.
+        private_detail: PRIVATE: the cells behind it. Only `understudy schema check` shows them.
+    """
+
+    def __init__(self, message: str, private_detail: str | None = None) -> None:
+        super().__init__(message)
+        self.private_detail = private_detail
 
 
 class MissingDataset(UnderstudyError):  # noqa: N818 - reads as what it is

@@ -44,16 +44,71 @@ def test_draft_from_public_and_check(tmp_path: Path) -> None:
     assert RUN.invoke(app, ["draft", str(path), "--from-public", "--out", str(out)]).exit_code == 0
     result = RUN.invoke(app, ["check", str(path), "--schema", str(out), "--json"])
     facts = json.loads(result.stdout)
-    assert facts == {"fits": True, "rows": 2, "encoded_shape": [3], "clipped": 0, "unknown": 0}
+    assert (facts["fits"], facts["rows"], facts["shape"]) == (True, 2, [3])
+    assert (facts["clipped"], facts["unknown"], facts["ignored"]) == (0, 0, [])
     path.write_text("age,town\n31,Ulm\n131,Bonn\n")
     shown = RUN.invoke(app, ["check", str(path), "--schema", str(out)])
-    assert "1 values outside their bounds" in shown.stdout
+    assert "age: 1 outside the bounds, would be clipped" in shown.stdout
     assert "do not publish" in shown.stdout
-    path.write_text("age,town\n31,Rome\n")
-    refused = RUN.invoke(app, ["check", str(path), "--schema", str(out)])
-    assert refused.exit_code == 1
+
+
+def test_check_lists_everything_at_once(tmp_path: Path) -> None:
+    """One call shows all that is wrong in every column, with the cells, and which columns are ignored."""
+    schema = tmp_path / "schema.toml"
+    schema.write_text(
+        'kind = "table"\n[[columns]]\nkind = "integer"\nname = "age"\nlower = 0\nupper = 120\nstep = 5\n'
+        '[[columns]]\nkind = "categorical"\nname = "town"\ncategories = ["Ulm", "other"]\nunknown = "other"\n'
+        '[[columns]]\nkind = "binary"\nname = "ill"\n[[columns]]\nkind = "binary"\nname = "absent"\n'
+    )
+    path = tmp_path / "t.csv"
+    path.write_text("id,age,town,ill\n1,31,Ulm,maybe\n2,old,Rome,0\n3,,Oslo,\n4,130,Ulm,1\n")
+    result = RUN.invoke(app, ["check", str(path), "--schema", str(schema)])
+    assert result.exit_code == 1
+    for expected in (
+        "not in the schema, ignored: id",
+        "age: 1 missing; 1 outside the bounds, would be clipped; 1 off the grid, would be rounded; REFUSED: in 1 rows",
+        "(row 2) the value ('old') is not a number",
+        "REFUSED: in 1 rows (row 3) the value is missing",
+        "town: 2 unknown, would be mapped",
+        "ill: 1 missing; REFUSED: in 1 rows (row 1) the value ('maybe') is not in the schema",
+        "absent: REFUSED: the source has no such column",
+    ):
+        assert expected in result.stdout
+    facts = json.loads(RUN.invoke(app, ["check", str(path), "--schema", str(schema), "--json"]).stdout)
+    assert not facts["fits"]
+
+
+def test_only_check_shows_private_detail(tmp_path: Path) -> None:
+    """A file that cannot be cut into cells: the error names the row, and `check` alone shows what is there."""
+    path, schema = tmp_path / "t.csv", tmp_path / "schema.toml"
+    path.write_text("age,town\n31,Ulm\n77,Bonn,secret\n")
+    schema.write_text('kind = "table"\n[[columns]]\nkind = "integer"\nname = "age"\nlower = 0\nupper = 120\n')
+    result = RUN.invoke(app, ["check", str(path), "--schema", str(schema)])
+    assert isinstance(result.exception, DataError)
+    assert "row 2" in str(result.exception)
+    assert "secret" not in str(result.exception)
+    assert "PRIVATE, do not publish" in result.output
+    assert "secret" in result.output
+    drafted = RUN.invoke(app, ["draft", str(path)])
+    assert isinstance(drafted.exception, DataError)
+    assert "secret" not in drafted.output + str(drafted.exception)
+
+
+def test_a_file_without_header_needs_names(tmp_path: Path) -> None:
+    """The first record of a file without header never becomes names; with names given it is a row like others."""
+    path, out = tmp_path / "t.data", tmp_path / "schema.toml"
+    path.write_text("39, State-gov, 77516\n50, Private, 83311\n")
+    refused = RUN.invoke(app, ["draft", str(path)])
     assert isinstance(refused.exception, DataError)
-    assert "Rome" in str(refused.exception)
+    assert "looks like data" in str(refused.exception)
+    assert "State-gov" not in str(refused.exception) + refused.output
+    options = ["--no-header", "--names", "age,work,weight"]
+    assert RUN.invoke(app, ["draft", str(path), *options, "--from-public", "--out", str(out)]).exit_code == 0
+    checked = json.loads(RUN.invoke(app, ["check", str(path), "--schema", str(out), "--json"]).stdout)
+    assert (checked["fits"], checked["rows"], checked["clipped"]) == (True, 2, 0)
+    years = tmp_path / "years.csv"
+    years.write_text("2019,2020\n1,2\n3,4\n")
+    assert RUN.invoke(app, ["draft", str(years), "--header"]).exit_code == 0
 
 
 def test_show_prints_a_known_schema() -> None:

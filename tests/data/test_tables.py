@@ -93,21 +93,18 @@ def test_missing_text_is_what_the_schema_says(tmp_path: Path) -> None:
     [
         ("", "t.csv is empty; expected a header and rows"),
         ("ill,age,town,w,seen\n", "columns but no rows"),
-        ("\n\n", "cannot read"),
+        ("\n\n", "its first line is no header"),
         (TEXT.replace("ill,", "sick,"), "has no label column 'ill', which the schema names"),
         (
             TEXT.replace("town", "city"),
             "has no column 'town', which the schema names; it has 'ill', 'id', 'age', 'city'",
         ),
-        (TEXT.replace("id,", "age,"), "has 2 columns named 'age'"),
-        (TEXT.replace(",", ";"), "separated by semicolons"),
-        (TEXT.replace("40", "forty"), "column 'age', row 2: the value 'forty' is not a number"),
-        (TEXT.replace("2.5", "2.5kg"), "column 'w', row 1: the value '2.5kg' is not a number"),
-        (TEXT + "no,x3,1\n", "cannot read .*: .*Row #4: Expected 6 columns, got 3"),
+        (TEXT.replace("id,", "age,"), "columns 2 and 3 of .* have the same name"),
+        (TEXT + "no,x3,1\n", "row 3: it has more or fewer cells than the 6 columns"),
     ],
 )
 def test_bad_files_are_refused(tmp_path: Path, text: str, message: str) -> None:
-    """Each kind of broken CSV gives one DataError that names the file or the column, row and value."""
+    """Each kind of broken CSV gives one DataError that names the file, the column or the row."""
     with pytest.raises(DataError, match=message):
         read(_write(tmp_path, text), SCHEMA)
 
@@ -117,10 +114,12 @@ def test_bad_files_are_refused(tmp_path: Path, text: str, message: str) -> None:
     [
         (TEXT.replace("40", ""), "column 'age', row 2: the value is missing"),
         (TEXT.replace("yes", ""), "column 'ill', row 2: the value is missing"),
-        (TEXT.replace("yes", "perhaps"), "column 'ill', row 2: the value 'perhaps' is not in the schema"),
-        (TEXT.replace(",01,", ",1,"), "column 'town', row 1: the value '1' is not in the schema"),
-        (TEXT.replace("40", "40.5"), "column 'age', row 2: the value '40.5' is not a whole number"),
-        (TEXT.replace("2010-01-01", "1.1.10"), "column 'seen', row 2: the value '1.1.10' is not a date"),
+        (TEXT.replace("40", "forty"), "column 'age', row 2: the value is not a number"),
+        (TEXT.replace("2.5", "2.5kg"), "column 'w', row 1: the value is not a number"),
+        (TEXT.replace("yes", "perhaps"), "column 'ill', row 2: the value is not in the schema"),
+        (TEXT.replace(",01,", ",1,"), "column 'town', row 1: the value is not in the schema"),
+        (TEXT.replace("40", "40.5"), "column 'age', row 2: the value is not a whole number"),
+        (TEXT.replace("2010-01-01", "1.1.10"), "column 'seen', row 2: the value is not a date"),
     ],
 )
 def test_bad_cells_are_refused(tmp_path: Path, text: str, message: str) -> None:
@@ -137,13 +136,15 @@ def test_other_broken_sources(tmp_path: Path) -> None:
         read(tmp_path / "nowhere.csv")
     with pytest.raises(DataError, match="of no known kind"):
         read(_write(tmp_path, "x", "t.pkl"))
-    with pytest.raises(DataError, match="as Parquet"):
-        read(_write(tmp_path, "not parquet", "t.parquet"))
+    with pytest.raises(DataError, match=r"cannot read .*t\.parquet"):
+        read(_write(tmp_path, "not parquet", "t.parquet"), SCHEMA)
     with pytest.raises(DataError, match="is empty"):
-        read(_write(tmp_path, "", "empty.parquet"))
+        read(_write(tmp_path, "", "empty.parquet"), SCHEMA)
+    with pytest.raises(DataError, match="needs a schema"):
+        read(_write(tmp_path, TEXT))
     binary = tmp_path / "binary.csv"
     binary.write_bytes(b"a,b\n\xff\xfe,\x00\n")
-    with pytest.raises(DataError, match="cannot read"):
+    with pytest.raises(DataError, match=r"is not utf-8 text throughout.*latin-1"):
         read(binary, TableSchema((Categorical("a", ("x", "y")),)))
     wrong: Any = 3
     with pytest.raises(DataError, match="cannot read records from a int"):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import traceback
 from typing import Any
 
 import numpy as np
@@ -365,25 +366,40 @@ def _row(**changes: object) -> pd.DataFrame:
     [
         (_row().drop(columns="g"), "column 'g' of the schema is not in the data"),
         (_row().iloc[:0], "no rows"),
-        (pd.concat([_row(), _row()[["w"]]], axis=1), "column 'w' occurs more than once"),
-        (_row(s=None), r"column 's', row 1: the value is missing \(1 such rows\).*missing = true"),
+        (pd.concat([_row(), _row()[["w"]]], axis=1), "the name of column 8 occurs more than once"),
+        (_row(s=None), r"column 's', row 1: the value is missing, but.*missing = true"),
         (_row(d=None), "column 'd', row 1: the value is missing"),
         (_row(y=float("nan")), "column 'y', row 1: the value is missing"),
         (_row(s=""), "column 's', row 1: the value is missing"),
-        (_row(s="maybe"), "column 's', row 1: the value 'maybe' is not in the schema, which has 'no', 'yes'"),
-        (_row(m="c"), r"column 'm', row 1: the value 'c' is not in the schema.*unknown = \.\.\."),
-        (_row(w="heavy"), "column 'w', row 1: the value 'heavy' is not a number"),
-        (_row(w="1,5"), "column 'w', row 1: the value '1,5' is not a number"),
-        (_row(y=0.5), "column 'y', row 1: the value '0.5' is not a whole number"),
-        (_row(d="06.01.2000"), "column 'd', row 1: the value '06.01.2000' is not a date"),
-        (_row(d=3), "column 'd', row 1: the value '3' is not a date"),
+        (_row(s="maybe"), "column 's', row 1: the value is not in the schema, which has 'no', 'yes'"),
+        (_row(m="c"), r"column 'm', row 1: the value is not in the schema.*unknown = \.\.\."),
+        (_row(w="heavy"), "column 'w', row 1: the value is not a number"),
+        (_row(w="1,5"), "column 'w', row 1: the value is not a number"),
+        (_row(y=0.5), "column 'y', row 1: the value is not a whole number"),
+        (_row(d="06.01.2000"), "column 'd', row 1: the value is not a date"),
+        (_row(d=3), "column 'd', row 1: the value is not a date"),
         (Images(np.zeros((1, 2, 2, 1), np.uint8)), "records are Images"),
     ],
 )
 def test_bad_tables_are_refused(frame: pd.DataFrame | Images, message: str) -> None:
-    """Each wrong cell gives a DataError with the column, the row, the value and what to do."""
+    """Each wrong cell gives a DataError with the column, the row and what to do."""
     with pytest.raises(DataError, match=message):
         encode(frame, TABLE)
+
+
+def test_messages_hold_no_cell_and_no_count() -> None:
+    """Tables that differ only in the wrong cell and in how many there are get one message; the detail shows them."""
+    frames = [pd.concat([_row(s=text)] * count) for text, count in (("maybe", 1), ("sometimes", 3))]
+    frames = [pd.concat([_row(), frame], ignore_index=True) for frame in frames]
+    caught = []
+    for frame in frames:
+        with pytest.raises(DataError) as problem:
+            encode(frame, TABLE)
+        caught.append(problem.value)
+    assert str(caught[0]) == str(caught[1])
+    assert "maybe" not in "".join(traceback.format_exception(caught[0]))
+    assert caught[1].private_detail is not None
+    assert "There are 3 such rows: 'sometimes'" in caught[1].private_detail
 
 
 def test_bad_images_and_arrays_are_refused() -> None:
@@ -396,7 +412,7 @@ def test_bad_images_and_arrays_are_refused() -> None:
             r"\(2, 3, 1\).*schema says \(2, 2, 1\)",
         ),
         (Images(pixels), "without labels"),
-        (Images(pixels, np.array([0, 2, 1])), "row 2: label 2"),
+        (Images(pixels, np.array([0, 2, 1])), "row 2: the label is not an index"),
         (Images(pixels[:0], np.zeros(0, np.int64)), "no images"),
     ):
         with pytest.raises(DataError, match=message):
@@ -405,8 +421,8 @@ def test_bad_images_and_arrays_are_refused() -> None:
         encode(_row(), schema)
     for x, labels, message in (
         (np.zeros((3, 2, 2), np.float32), np.zeros(3, np.int64), "do not fit the schema"),
-        (np.zeros((3, 1, 2, 2), np.float32), np.array([0, 1]), "as many whole numbers"),
-        (np.zeros((3, 1, 2, 2), np.float32), np.array([0, 1, -1]), "row 3: label -1"),
+        (np.zeros((3, 1, 2, 2), np.float32), np.array([0, 1]), "as many whole numbers as there are records"),
+        (np.zeros((3, 1, 2, 2), np.float32), np.array([0, 1, -1]), "row 3: the label is not"),
         (np.zeros((3, 1, 2, 2), np.float32), None, "without labels"),
     ):
         with pytest.raises(DataError, match=message):
@@ -420,7 +436,7 @@ def test_bad_images_and_arrays_are_refused() -> None:
 def test_bad_codes_are_refused_or_dropped() -> None:
     """Codes not listed are refused, or dropped and counted; counts must be whole and not negative."""
     frame = pd.DataFrame({"250": [1, 0], "999": [2, 0]})
-    with pytest.raises(DataError, match="code '999' is not in the schema"):
+    with pytest.raises(DataError, match="column 2 of the data is no code"):
         encode(frame, CodeSchema(("250", "401")))
     dropped = encode(frame, CodeSchema(("250", "401"), unknown=UnknownCodes.DROP))
     assert dropped.x.tolist() == [[1, 0], [0, 0]]

@@ -45,7 +45,9 @@ def sample_command(
     chunks = sample_chunks(loaded, total, label=label, counts=wanted, seed=seed, certainty=certainty)
     with progress_bar() as bar:
         task = bar.add_task("sampling", total=total, note="")
-        written = write_records(chunks, out, told=lambda count: bar.advance(task, count))
+        written = write_records(
+            chunks, out, schema=loaded.schema, told=lambda count: bar.advance(task, count)
+        )
     if as_json:
         print_json({"written": str(out), "rows": written, "private": loaded.card.private})
     else:

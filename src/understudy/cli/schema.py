@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-import json
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from understudy.cli.console import complain, print_json
 from understudy.errors import SchemaError
 from understudy.files import write_whole
+
+if TYPE_CHECKING:
+    from understudy.data.checking import Checked
 
 __all__ = ["app"]
 
@@ -21,7 +25,8 @@ app = typer.Typer(
 @app.command()
 def draft(
     file: Annotated[
-        Path, typer.Argument(help="A table (.csv, .tsv, .parquet), .npz, IDX or a folder of images.")
+        str,
+        typer.Argument(help="A table (file, folder, pattern or address), .npz, IDX or a folder of images."),
     ],
     from_public: Annotated[
         bool,
@@ -30,22 +35,68 @@ def draft(
             help="The rows are PUBLIC: take bounds and categories from them. Never for private rows.",
         ),
     ] = False,
+    kinds_are_public: Annotated[
+        bool,
+        typer.Option(
+            "--kinds-are-public",
+            help="What kind of column each is, and how cells are written, is public: take it from the rows.",
+        ),
+    ] = False,
+    header: Annotated[
+        bool | None,
+        typer.Option(
+            "--header/--no-header",
+            help="The first line holds names / holds data already.",
+            show_default=False,
+        ),
+    ] = None,
+    names: Annotated[str, typer.Option(help="Names of the columns, for files without header: a,b,c.")] = "",
+    separator: Annotated[str | None, typer.Option(help=r"Between cells: , ; | \t or a space.")] = None,
+    encoding: Annotated[str | None, typer.Option(help="Such as latin-1.")] = None,
+    quote: Annotated[str, typer.Option(help="Around cells that hold separators.")] = '"',
+    comment: Annotated[str | None, typer.Option(help="Skip lines that begin with this.")] = None,
+    decimal: Annotated[str, typer.Option(help="Before the fraction of a number.")] = ".",
+    thousands: Annotated[str | None, typer.Option(help="Between groups of digits.")] = None,
+    dates: Annotated[
+        list[str] | None, typer.Option(help="How dates are written, such as %d.%m.%Y; may be repeated.")
+    ] = None,
+    sheet: Annotated[str | None, typer.Option(help="The sheet of an Excel file.")] = None,
     out: Annotated[Path | None, typer.Option(help="Write to this file instead of the screen.")] = None,
 ) -> None:
     """Write a first schema from header and types; what you must supply is marked FILL IN.
 
-    Example: understudy schema draft patients.csv --out schema.toml
+    Examples:
+        understudy schema draft patients.csv --out schema.toml
+
+        understudy schema draft wards.data --no-header --names age,ward,days --out schema.toml
     """
     from understudy.data.draft import draft as draft_schema
+    from understudy.schema import FileFormat
 
-    text = draft_schema(file, from_public=from_public)
+    written = FileFormat(
+        separator="\t" if separator in ("\\t", "tab") else separator,
+        encoding=encoding,
+        header=header,
+        names=tuple(name.strip() for name in names.split(",")) if names else (),
+        quote=quote,
+        comment=comment,
+        decimal=decimal,
+        thousands=thousands,
+        dates=tuple(dates or ()),
+        sheet=sheet,
+    )
+    text = draft_schema(file, from_public=from_public, kinds_are_public=kinds_are_public, file=written)
     if out is None:
         typer.echo(text, nl=False)
         return
     write_whole(out, text, error=SchemaError, new=True)
-    typer.echo(
-        f"wrote {out}" + ("" if from_public else f"; {text.count('FILL IN:')} facts to fill in"), err=True
-    )
+    typer.echo(f"wrote {out}" + ("" if from_public else f"; {_what_is_left(text)}"), err=True)
+
+
+def _what_is_left(text: str) -> str:
+    confirm = text.count("FROM THE ROWS: confirm")
+    left = f"{text.count('FILL IN:')} facts to fill in"
+    return left + (f", {confirm} guesses from private rows to confirm" if confirm else "")
 
 
 @app.command()
@@ -54,32 +105,45 @@ def check(
     schema: Annotated[Path, typer.Option(help="The schema (TOML).")],
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Tell whether the data fit the schema, and how many values it would change. For the curator's eyes only.
+    """List everything that does not fit the schema, column by column. Shows PRIVATE values, for your eyes only.
 
     Example: understudy schema check patients.csv --schema schema.toml
     """
-    from understudy.data import download_bar, read
-    from understudy.records.encode import encode, encoded_shape
+    from understudy.data import download_bar
+    from understudy.data.checking import check as check_data
+    from understudy.errors import DataError
     from understudy.schema import load_schema
 
     declared = load_schema(schema)
-    with download_bar() as progress:
-        records = read(file, declared, progress=progress)
-    encoded = encode(records, declared)
-    facts = {
-        "fits": True,
-        "rows": len(encoded),
-        "encoded_shape": list(encoded_shape(declared)),
-        "clipped": encoded.clipped,
-        "unknown": encoded.unknown,
-    }
+    try:
+        with download_bar() as progress:
+            found = check_data(file, declared, progress=progress)
+    except DataError as problem:
+        if problem.private_detail is not None and not as_json:
+            typer.echo(f"PRIVATE, do not publish: {problem.private_detail}", err=True)
+        raise
     if as_json:
-        typer.echo(json.dumps(facts))
-        return
-    typer.echo(f"{file} fits {schema}: {len(encoded)} records")
-    typer.echo(f"{encoded.clipped} values outside their bounds would be clipped")
-    typer.echo(f"{encoded.unknown} values unknown to the schema would be mapped")
-    typer.echo("These counts are private: do not publish them.")
+        facts = asdict(found) | {"fits": found.fits, "clipped": found.clipped, "unknown": found.unknown}
+        print_json(facts)
+    else:
+        _tell(found, file, schema)
+    if not found.fits:
+        if not as_json:
+            complain(f"{file} does not fit {schema}.")
+        raise typer.Exit(1)
+
+
+def _tell(found: Checked, file: str, schema: Path) -> None:
+    typer.echo("What follows is private: do not publish it.")
+    for note in found.notes:
+        typer.echo(f"note: {note}")
+    if found.ignored:
+        typer.echo(f"not in the schema, ignored: {', '.join(found.ignored)}")
+    for column in found.columns:
+        if column.refused or column.missing or column.outside or column.unknown or column.off_grid:
+            typer.echo(str(column))
+    if found.fits:
+        typer.echo(f"{file} fits {schema}: {found.rows} records")
 
 
 @app.command()

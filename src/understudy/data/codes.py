@@ -9,6 +9,7 @@ import pandas as pd
 
 from understudy.data.records import Records
 from understudy.errors import DataError
+from understudy.records.names import shown
 from understudy.schema import UnknownCodes
 
 if TYPE_CHECKING:
@@ -29,17 +30,21 @@ def from_long(frame: pd.DataFrame, schema: CodeSchema, *, person: str, code: str
     """
     for name in (person, code, *([schema.label.name] if schema.label else [])):
         if name not in frame.columns:
-            raise DataError(f"the table has no column {name!r}; it has {', '.join(map(repr, frame.columns))}")
+            raise DataError(f"the table has no column {name!r}; it has {shown(list(frame.columns))}")
     if frame[person].isna().any():
-        raise DataError(f"column {person!r} has empty cells; every row must belong to a person")
+        row = int(frame[person].isna().to_numpy().argmax())
+        raise DataError(
+            f"column {person!r}, row {row + 1}: the cell is empty; every row must belong to a person"
+        )
     rows, people = pd.factorize(frame[person])
     texts = frame[code].astype("string")
     columns = pd.Index(schema.codes).get_indexer(pd.Index(texts.fillna("")))
     strangers = np.flatnonzero((columns < 0) & texts.notna().to_numpy(dtype=bool))
     if len(strangers) and schema.unknown is UnknownCodes.REFUSE:
+        place = f"column {code!r}, row {strangers[0] + 1}: the code"
         raise DataError(
-            f"column {code!r}, row {strangers[0] + 1}: the code {texts.iloc[strangers[0]]!r} is not in the "
-            'schema. Add it, or set unknown = "drop".'
+            f'{place} is not in the schema. Add it, or set unknown = "drop".',
+            f"{place} is {texts.iloc[strangers[0]]!r}; {len(strangers)} rows hold such codes.",
         )
     counts = np.zeros((len(people), len(schema.codes)), dtype=np.uint16)
     listed = columns >= 0

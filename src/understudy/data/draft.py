@@ -1,179 +1,197 @@
-"""A first schema for a file: from its header and types only, or from its values if they are declared public.
+"""A first schema for a source: from its public part, or from its values if they are declared public.
 
-Without that declaration no bound, category or class name is taken from the rows. What the curator must supply
-stands in the draft as a comment marked `FILL IN`, and a table's draft is not valid until it is supplied.
+Without that declaration no bound, category or class name is taken from the rows. Kinds and spellings that only the
+cells of a text file tell stand in the draft as comments marked FROM THE ROWS, and what the curator must supply as
+comments marked FILL IN; the draft of a table is not valid until both are dealt with.
 """
 
 from __future__ import annotations
 
-import datetime as dt
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
-import numpy as np
-import pandas as pd
 import pyarrow as pa
 
+from understudy.data.contents import Contents, contents_of
+from understudy.data.guess import Guess, guess
+from understudy.data.learned import learned_from_cells, learned_from_frame, spelling_of
 from understudy.data.pictures import folder_classes, is_idx
+from understudy.data.places import places_of
 from understudy.data.read import read
-from understudy.data.tables import CSV_SUFFIXES, header
-from understudy.errors import DataError
+from understudy.data.typical import Typical, typical, why_left_out
 from understudy.schema import (
-    GRID_LIMIT,
     Binary,
     Categorical,
+    CellType,
     Continuous,
     Datetime,
+    FileFormat,
     ImageSchema,
     Integer,
     TableSchema,
-    TimeUnit,
     schema_to_toml,
 )
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from understudy.schema import Column
-
 __all__ = ["draft"]
 
-_MOST_CATEGORIES = 200
-
 _PREFACE = """\
-# Draft of a schema for {name}, from its header and types only.
+# Draft of a schema for {name}, from {basis}.
 # Everything here will be published with the release. Supply what is marked FILL IN from public knowledge (a
 # code book, physics, the law), never by looking at the private rows. Columns that you remove are ignored.
 """
-
+_FROM_ROWS = """\
+# Lines marked FROM THE ROWS were guessed from PRIVATE cells. Where you know that it is public, confirm by removing
+# the first # of the line; do not share this file before.
+"""
 _PUBLIC_PREFACE = """\
 # Schema learned from the values of {name}, which the person who ran this declared to be public.
 # Do not use it for private rows unless they may be described by the bounds and categories below.
 """
 
 
-def draft(path: Path, *, from_public: bool = False) -> str:
+def draft(
+    source: Any,
+    *,
+    from_public: bool = False,
+    kinds_are_public: bool = False,
+    file: FileFormat | None = None,
+) -> str:
     """Return the text of a first schema.
 
     Args:
-        path: a table (.csv, .tsv, .parquet), a folder of images, or an image file (.npz, IDX).
+        source: whatever `read` takes: the path of a table, a data frame, a folder of images, and so on.
         from_public: declare that the rows are public, so that bounds and categories may be taken from them.
+        kinds_are_public: declare that the kinds of all columns, and how cells are written, are public knowledge.
+        file: how text files are written, where the header line does not tell.
     """
-    name = path.name.lower()
-    if name.endswith((*CSV_SUFFIXES, ".parquet")):
-        return _public_table(path) if from_public else _private_table(path)
-    if path.is_dir() or name.endswith(".npz") or is_idx(path):
-        return _pictures(path, from_public)
-    raise DataError(
-        f"cannot draft a schema for {path}: give .csv, .tsv, .parquet, .npz, IDX or a folder of images"
-    )
+    if isinstance(source, str | Path) and _is_picture(Path(source)):
+        return _pictures(Path(source), from_public)
+    contents = contents_of(source, file or FileFormat(), whole=from_public)
+    if from_public:
+        return _public(contents)
+    if contents.cells is None:
+        assert contents.types is not None
+        kinds = {field.name: _guess_from_type(field.type) for field in contents.types}
+        return _private(contents, kinds, from_rows=False)
+    kinds = {name: guess(contents.cells[name].fillna("")) for name in contents.cells.columns}
+    return _private(contents, kinds, from_rows=not kinds_are_public)
 
 
-# -------------------------------------------------------------------------------------- header and types
+# ------------------------------------------------------------------------------------------- private rows
 
 
-def _private_table(path: Path) -> str:
-    lines = [_PREFACE.format(name=path.name), 'kind = "table"']
+def _private(contents: Contents, kinds: dict[str, Guess], *, from_rows: bool) -> str:
+    lines = [_PREFACE.format(name=contents.name, basis=contents.basis).rstrip("\n")]
+    lines += [_FROM_ROWS.rstrip("\n")] if from_rows else []
+    lines += ["", 'kind = "table"']
     lines.append('# label = "..."  # FILL IN: the discrete column to condition on, or remove this line')
-    for name, kind in header(path):
-        lines += ["", "[[columns]]", *_column_lines(name, kind)]
+    file, missing_text = spelling_of(list(kinds.values()), contents.file)
+    mark = _Mark(from_rows)
+    if missing_text != TableSchema.missing_text:
+        lines.append(mark(f"missing_text = {json.dumps(missing_text, ensure_ascii=False)}"))
+    lines += _file_lines(contents.file, file, mark)
+    for name, found in kinds.items():
+        why = why_left_out(name)
+        if why is not None:
+            lines += ["", f"# Column {json.dumps(name, ensure_ascii=False)} is left out: {why}."]
+        else:
+            lines += ["", "[[columns]]", *_column_lines(name, found, mark)]
     return "\n".join(lines) + "\n"
 
 
-def _column_lines(name: str, kind: Any) -> list[str]:
-    quoted = json.dumps(name, ensure_ascii=False)
-    missing = "missing = false  # FILL IN: true if cells may be empty"
-    if pa.types.is_boolean(kind):
-        values = '# values = ["...", "..."]  # FILL IN: false and true as the file writes them'
-        return ['kind = "binary"', f"name = {quoted}", values, missing]
-    if pa.types.is_integer(kind):
-        return ['kind = "integer"', f"name = {quoted}", *_bounds("value"), missing]
-    if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-        places = "# decimals = 1  # if you like: synthetic values are rounded to this many places"
-        return ['kind = "continuous"', f"name = {quoted}", *_bounds("value"), places, missing]
-    if pa.types.is_temporal(kind):
-        unit = 'unit = "day"  # FILL IN: "day", "hour", "minute" or "second"'
-        return ['kind = "datetime"', f"name = {quoted}", *_bounds("moment"), unit, missing]
-    categories = (
-        '# categories = ["...", "..."]  # FILL IN: every value that can occur (or choose another kind)'
-    )
-    return ['kind = "categorical"', f"name = {quoted}", categories, missing]
+class _Mark:
+    """Writes a line as it is, or as a comment that the curator must confirm."""
+
+    def __init__(self, from_rows: bool) -> None:
+        self._from_rows = from_rows
+
+    def __call__(self, line: str) -> str:
+        return f"# {line}  # FROM THE ROWS: confirm" if self._from_rows else line
 
 
-def _bounds(what: str) -> list[str]:
-    return [f"# {side} =   # FILL IN: the {most} possible {what}" for side, most in _SIDES]
+def _file_lines(known: FileFormat, spelled: FileFormat, mark: _Mark) -> list[str]:
+    """The table [file]: what was declared or stands in the header as it is, what cells tell to be confirmed."""
+    lines = []
+    plain = FileFormat()
+    for key in FileFormat.__dataclass_fields__:
+        value, usual = getattr(spelled, key), getattr(plain, key)
+        if value == usual:
+            continue
+        line = f"{key} = {json.dumps(value, ensure_ascii=False)}"
+        lines.append(line if value == getattr(known, key) else mark(line))
+    return ["", "[file]", *lines] if lines else []
+
+
+def _column_lines(name: str, found: Guess, mark: _Mark) -> list[str]:
+    lines = [mark(f'kind = "{found.kind.kind}"'), f"name = {json.dumps(name, ensure_ascii=False)}"]
+    if found.kind is Binary and found.stored_as is CellType.BOOL:
+        lines.append('values = ["False", "True"]')
+    elif found.kind is Binary and found.truths is not None:
+        lines.append('# values = ["...", "..."]  # FILL IN: false and true as the file writes them')
+    elif found.kind in (Integer, Continuous):
+        lines += _bounds("value", typical(name))
+    elif found.kind is Datetime:
+        lines += _bounds("moment", None)
+        lines.append('# unit = "day"  # FILL IN: "day", "hour", "minute" or "second"')
+    elif found.kind is Categorical:
+        if found.text:
+            lines.append(
+                "# FROM THE ROWS: free text or identifiers, it seems. Remove the column, or list its values:"
+            )
+        what = "every value that can occur (or choose another kind)"
+        lines.append(f'# categories = ["...", "..."]  # FILL IN: {what}')
+    if found.kind is Continuous:
+        lines.append("# decimals = 1  # if you like: synthetic values are rounded to this many places")
+    lines += [] if found.stored_as is None else [f'stored_as = "{found.stored_as.value}"']
+    lines += [] if found.timezone is None else [f'timezone = "{found.timezone}"']
+    return [*lines, "missing = false  # FILL IN: true if cells may be empty"]
+
+
+def _bounds(what: str, usual: Typical | None) -> list[str]:
+    if usual is None:
+        return [f"# {side} =   # FILL IN: the {most} possible {what}" for side, most in _SIDES]
+    return [
+        f"# {side} = {getattr(usual, side)}  # FILL IN: the {most} possible {what}; this is usual for {usual.what}"
+        for side, most in _SIDES
+    ]
 
 
 _SIDES = (("lower", "least"), ("upper", "greatest"))
 
 
+def _guess_from_type(kind: Any) -> Guess:
+    if pa.types.is_boolean(kind):
+        return Guess(Binary, stored_as=CellType.BOOL)
+    if pa.types.is_integer(kind):
+        return Guess(Integer, stored_as=None if kind in (pa.int64(), pa.uint64()) else CellType(str(kind)))
+    if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return Guess(Continuous, stored_as=CellType.FLOAT32 if kind == pa.float32() else None)
+    if pa.types.is_temporal(kind):
+        return Guess(Datetime, timezone=getattr(kind, "tz", None))
+    return Guess(Categorical, stored_as=CellType.CATEGORY if pa.types.is_dictionary(kind) else None)
+
+
 # ------------------------------------------------------------------------------------------ public rows
 
 
-def _public_table(path: Path) -> str:
-    frame = read(path).frame
-    columns: list[Column] = []
-    left_out: list[str] = []
-    for name in frame.columns:
-        found = _learned(name, frame[name])
-        if isinstance(found, str):
-            left_out.append(f"# Column {name!r} is left out: {found}.\n")
-        else:
-            columns.append(found)
-    if not columns:
-        raise DataError(f"no column of {path} can be described; write the schema by hand")
-    return (
-        _PUBLIC_PREFACE.format(name=path.name)
-        + "".join(left_out)
-        + "\n"
-        + schema_to_toml(TableSchema(tuple(columns)))
-    )
+def _public(contents: Contents) -> str:
+    if contents.cells is not None:
+        schema, left_out = learned_from_cells(contents.cells, contents.file)
+    else:
+        assert contents.frame is not None
+        schema, left_out = learned_from_frame(contents.frame)
+    comments = [f"# Column {name!r} is left out: {why}.\n" for name, why in left_out.items()]
+    return _PUBLIC_PREFACE.format(name=contents.name) + "".join(comments) + "\n" + schema_to_toml(schema)
 
 
-def _learned(name: str, series: Any) -> Column | str:
-    """Return the column that holds these values, or the reason why there is none."""
-    missing = bool(series.isna().any())
-    present = series.dropna()
-    distinct = present.nunique()
-    if distinct < 2:
-        return f"it holds {'one value' if distinct else 'no value'} only"
-    if present.dtype.kind == "b":
-        return Binary(name, ("False", "True"), missing)
-    if present.dtype.kind == "M" or isinstance(present.iloc[0], dt.date):
-        return _learned_datetime(name, pd.to_datetime(present), missing)
-    if pd.api.types.is_numeric_dtype(present):
-        return _learned_number(name, present.to_numpy(dtype=np.float64), missing)
-    return _learned_text(name, present, missing)
+# ---------------------------------------------------------------------------------------------- images
 
 
-def _learned_text(name: str, present: Any, missing: bool) -> Column | str:
-    values = tuple(sorted(present.astype(str).unique()))
-    if len(values) > _MOST_CATEGORIES:
-        return f"it holds {len(values)} different texts, more than {_MOST_CATEGORIES}"
-    if [value.lower() for value in values] == ["false", "true"]:
-        return Binary(name, (values[0], values[1]), missing)
-    return Categorical(name, values, missing)
-
-
-def _learned_number(name: str, values: Any, missing: bool) -> Column | str:
-    values = values[np.isfinite(values)]
-    lower, upper = float(values.min()), float(values.max())
-    if set(np.unique(values)) == {0.0, 1.0}:
-        return Binary(name, missing=missing)
-    if (values == np.floor(values)).all() and upper - lower <= GRID_LIMIT:
-        return Integer(name, int(lower), int(upper), missing)
-    return Continuous(name, lower, upper, missing)
-
-
-def _learned_datetime(name: str, values: Any, missing: bool) -> Column | str:
-    lower, upper = values.min().to_pydatetime(), values.max().to_pydatetime()
-    midnight = bool((values == values.dt.normalize()).all())
-    units = (TimeUnit.DAY,) if midnight else (TimeUnit.SECOND, TimeUnit.MINUTE, TimeUnit.HOUR)
-    span = (upper - lower).total_seconds()
-    unit = next((unit for unit in units if span / unit.seconds <= GRID_LIMIT), TimeUnit.DAY)
-    if span < unit.seconds:
-        return "its moments lie too close together"
-    return Datetime(name, lower, upper, unit, missing)
+def _is_picture(path: Path) -> bool:
+    if path.is_dir():
+        return places_of(path) is None
+    return path.name.lower().endswith(".npz") or is_idx(path)
 
 
 def _pictures(path: Path, from_public: bool) -> str:
@@ -183,7 +201,7 @@ def _pictures(path: Path, from_public: bool) -> str:
         classes = _public_classes(path, images.labels)
         schema = ImageSchema(height, width, channels, classes)
         return _PUBLIC_PREFACE.format(name=path.name) + "\n" + schema_to_toml(schema)
-    lines = [_PREFACE.format(name=path.name), 'kind = "images"']
+    lines = [_PREFACE.format(name=path.name, basis="the size of its images"), 'kind = "images"']
     lines += [f"height = {height}", f"width = {width}", f"channels = {channels}"]
     lines.append(
         '# classes = ["...", "..."]  # FILL IN: the names of the classes in the order of their labels'

@@ -6,18 +6,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
-import pyarrow as pa
 
 from understudy.data.codes import from_long
+from understudy.data.formats import read_table_file
 from understudy.data.pictures import is_idx, read_folder, read_idx, read_npz
+from understudy.data.places import places_of
 from understudy.data.public.known import known, known_names
 from understudy.data.records import Records
-from understudy.data.tables import CSV_SUFFIXES, from_arrow, from_frame, read_csv, read_parquet
+from understudy.data.spelling import understood
+from understudy.data.tables import as_arrow, from_arrow, from_frame
 from understudy.errors import DataError
 from understudy.records.images import Images
-from understudy.schema import CodeSchema, ImageSchema
+from understudy.schema import CodeSchema, ImageSchema, TableSchema
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from understudy.data.public.fetch import Progress
     from understudy.schema import Schema
 
@@ -25,7 +29,7 @@ __all__ = ["read"]
 
 
 def read(
-    source: str | Path | pd.DataFrame | Images | Records | Any,
+    source: str | Path | pd.DataFrame | Images | Records | Sequence[Any] | Any,
     schema: Schema | None = None,
     *,
     progress: Progress | None = None,
@@ -33,22 +37,28 @@ def read(
     """Read records from wherever they are.
 
     Args:
-        source: a pandas frame, a pyarrow table, `Images`; the path of a .csv, .tsv (also .gz), .parquet, .npz
-            or IDX(.gz) file, or of a folder with one subfolder of images per class; or the name of a known
-            public set such as `digits` (its train part) or `digits:test`.
-        schema: the public description; without it types are guessed and nothing is checked against it.
+        source: a pandas frame, a pyarrow table, a polars frame (or what else speaks Arrow), `Images`; the path of a
+            table (.csv, .tsv, .txt, .data, .jsonl, .parquet, .arrow, .xlsx; text also packed as .gz), of a folder of
+            such files, a pattern such as `visits/*.csv`, or an address such as `s3://bucket/folder`; the path of
+            images (.npz, IDX or a folder with one subfolder per class); the name of a known public set such as
+            `digits` (its train part) or `digits:test`; or a list of any of these, whose rows are put together.
+        schema: the public description; files of tables cannot be read without it.
         progress: told how the download of a known set advances, for instance the callback of `download_bar()`.
 
     Raises:
         DataError: if the source cannot be read or lacks what the schema names.
     """
     records = _read(source, schema, progress)
-    if not isinstance(schema, CodeSchema) or schema.long is None or isinstance(records.content, Images):
+    if isinstance(records.content, Images):
+        return records
+    if isinstance(schema, TableSchema) and not isinstance(source, Records):
+        return Records(understood(records.frame, schema), records.notes)
+    if not isinstance(schema, CodeSchema) or schema.long is None:
         return records
     person, code = schema.long.person, schema.long.code
     if not {person, code} <= set(records.frame.columns):
         return records
-    return from_long(records.frame, schema, person=person, code=code)
+    return Records(from_long(records.frame, schema, person=person, code=code).frame, records.notes)
 
 
 def _read(source: Any, schema: Schema | None, progress: Progress | None) -> Records:
@@ -58,39 +68,69 @@ def _read(source: Any, schema: Schema | None, progress: Progress | None) -> Reco
         return Records(source)
     if isinstance(source, pd.DataFrame):
         return from_frame(source, _tabular(schema))
-    if isinstance(source, pa.Table):
-        return from_arrow(source, _tabular(schema))
-    if not isinstance(source, str | Path):
-        raise DataError(
-            f"cannot read records from a {type(source).__name__}; give a path, a frame or a table"
-        )
+    if isinstance(source, list | tuple):
+        return _together([_read(part, schema, progress) for part in source])
+    if isinstance(source, str | Path):
+        return _read_path(source, schema, progress)
+    return from_arrow(as_arrow(source), _tabular(schema))
+
+
+def _together(parts: list[Records]) -> Records:
+    if not parts:
+        raise DataError("the list of sources is empty; give at least one")
+    if len(parts) == 1:
+        return parts[0]
+    frames = [part.frame for part in parts]
+    columns = list(frames[0].columns)
+    for number, frame in enumerate(frames[1:], 2):
+        if set(frame.columns) != set(columns):
+            raise DataError(f"source {number} has other columns than source 1; all must have the same")
+    notes = tuple(dict.fromkeys(note for part in parts for note in part.notes))
+    return Records(pd.concat([frame[columns] for frame in frames], ignore_index=True), notes)
+
+
+def _read_path(source: str | Path, schema: Schema | None, progress: Progress | None) -> Records:
     name, _, part = str(source).partition(":")
     if name in known_names() and part in ("", "train", "test"):
         dataset = known(name, progress=progress)
         return dataset.test if part == "test" else dataset.train
-    return _read_path(Path(source), schema)
+    path = Path(source)
+    if not isinstance(schema, ImageSchema):
+        places = places_of(source)
+        if places is not None:
+            if "://" not in str(source) and len(places) == 1:
+                _refuse_absent(Path(places[0].path))
+            described = _described(schema, str(source))
+            return _together([read_table_file(place, described) for place in places])
+    _refuse_absent(path)
+    if path.is_dir():
+        return read_folder(path, _pictorial(schema))
+    if path.name.lower().endswith(".npz"):
+        return read_npz(path, _pictorial(schema))
+    if is_idx(path):
+        return read_idx(path, _pictorial(schema))
+    if isinstance(schema, ImageSchema) and places_of(source) is not None:
+        raise DataError(f"the schema describes images, but {path} is a table")
+    raise DataError(
+        f"{path} is of no known kind. Give a table (.csv, .tsv, .txt, .data, .jsonl, .parquet, .arrow, .xlsx), .npz, "
+        "an IDX file (name ends in -ubyte or -ubyte.gz) or a folder with one subfolder of images per class."
+    )
 
 
-def _read_path(path: Path, schema: Schema | None) -> Records:
+def _refuse_absent(path: Path) -> None:
     if not path.exists():
         raise DataError(
             f"{path} does not exist and is not the name of a known data set ({', '.join(known_names())})"
         )
-    name = path.name.lower()
-    if name.endswith(CSV_SUFFIXES):
-        return read_csv(path, _tabular(schema))
-    if name.endswith(".parquet"):
-        return read_parquet(path, _tabular(schema))
-    if path.is_dir():
-        return read_folder(path, _pictorial(schema))
-    if name.endswith(".npz"):
-        return read_npz(path, _pictorial(schema))
-    if is_idx(path):
-        return read_idx(path, _pictorial(schema))
-    raise DataError(
-        f"{path} is of no known kind. Give .csv, .tsv, .parquet, .npz, an IDX file (name ends in -ubyte or "
-        "-ubyte.gz) or a folder with one subfolder of images per class."
-    )
+
+
+def _described(schema: Schema | None, source: str) -> Any:
+    if schema is None:
+        raise DataError(
+            f"{source} needs a schema, which says what its cells mean: write one with "
+            f"`understudy schema draft {source} --out schema.toml`"
+        )
+    return _tabular(schema)
 
 
 def _tabular(schema: Schema | None) -> Any:

@@ -22,9 +22,11 @@ class Records:
 
     Args:
         content: a DataFrame, or `Images`.
+        notes: what readers took from the public part of files because nobody declared it.
     """
 
     content: pd.DataFrame | Images
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not isinstance(self.content, pd.DataFrame | Images):

@@ -1,76 +1,146 @@
-"""One column of a table to numbers and back, with errors that name the column, the row and the value."""
+"""One column of a table to numbers and back, with errors that name the column and the row, and no cell."""
 
 from __future__ import annotations
 
 import datetime as dt
+import math
+import re
 from collections.abc import Hashable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import pandas as pd
 
 from understudy.errors import DataError
-from understudy.schema import Binary, Categorical, Continuous, Datetime, Integer, Ordinal
+from understudy.records.line import from_line, to_line
+from understudy.schema import Binary, Categorical, CellType, Continuous, Datetime, Integer, Ordinal
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from understudy.schema import Column, Discrete
 
-__all__ = ["as_number", "as_position", "from_number", "from_position"]
+__all__ = ["Examined", "Fault", "as_number", "as_position", "examine", "from_number", "from_position"]
+
+_WHOLE = re.compile(r"-?(0|[1-9]\d*)\.0+")
+"""Whole numbers as programs write them when a column also holds empty cells: 1.0 means 1."""
+
+
+@dataclass(frozen=True, eq=False)
+class Fault:
+    """PRIVATE: rows whose cell the schema does not allow.
+
+    Args:
+        rows: their positions, in order.
+        why: what is wrong with them and what to do; says nothing about the cells.
+        cells: some of the different texts that are there.
+    """
+
+    rows: NDArray[np.int64]
+    why: str
+    cells: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Examined:
+    """PRIVATE: everything that one column of a table holds.
+
+    Args:
+        values: for discrete columns the position in `column.values`, else the number in the column's own unit (for
+            moments, units since the lower bound), not yet clipped; NaN where missing or refused.
+        missing: which cells are empty.
+        changed: which values encoding changes: clipped to the bounds, or mapped to the category for unknown ones.
+        faults: what the schema does not allow.
+    """
+
+    values: NDArray[np.float64]
+    missing: NDArray[np.bool_]
+    changed: NDArray[np.bool_]
+    faults: tuple[Fault, ...]
+
+    def refuse_faults(self, column: Column) -> None:
+        """Raise DataError for the first fault: the message says column and row, its detail the cells."""
+        if not self.faults:
+            return
+        fault = min(self.faults, key=lambda fault: int(fault.rows[0]))
+        place = f"column {column.name!r}, row {fault.rows[0] + 1}: the value"
+        cells = ", ".join(map(repr, fault.cells))
+        detail = f"{place} {fault.why} There are {len(fault.rows)} such rows"
+        raise DataError(f"{place} {fault.why}", detail + (f": {cells}." if cells else "."))
+
+
+def examine(series: Any, column: Column, missing_text: tuple[str, ...]) -> Examined:
+    """Look at all cells of a column; nothing is refused yet.
+
+    The work per distinct value is slow and the work per row is fast, so many rows cost little.
+    """
+    if isinstance(column, Binary | Ordinal | Categorical):
+        values, missing, changed, faults = _examine_discrete(series, column, missing_text)
+    else:
+        if isinstance(column, Datetime):
+            values, missing, faults = _examine_moments(series, column, missing_text)
+            lower, upper = 0.0, float(column.steps)
+        else:
+            values, missing, faults = _examine_numbers(series, column, missing_text)
+            lower, upper = float(column.lower), float(column.upper)
+        changed = (values < lower) | (values > upper)
+    if not column.missing and missing.any():
+        cure = "but the schema allows none. Set missing = true for the column, or fill the cells."
+        faults.append(Fault(np.flatnonzero(missing), f"is missing, {cure}"))
+    return Examined(values, missing, changed, tuple(faults))
 
 
 def as_position(
     series: Any, column: Discrete, missing_text: tuple[str, ...]
 ) -> tuple[NDArray[np.int64], int]:
-    """Return for each value its position in `column.values` (-1 where missing), and how many were unknown.
-
-    The work per distinct value is slow and the work per row is fast, so many rows cost little.
-    """
-    codes, distinct = _factorized(series, column)
-    table = np.empty(len(distinct) + 1, dtype=np.int64)
-    table[-1] = -1
-    known = {value: position for position, value in enumerate(column.values)}
-    stand_in = (
-        known[column.unknown] if isinstance(column, Categorical) and column.unknown is not None else None
-    )
-    strangers = np.zeros(len(distinct) + 1, dtype=bool)
-    for i, value in enumerate(distinct):
-        text = _text(value, column)
-        if text in known:
-            table[i] = known[text]
-        elif text in missing_text:
-            table[i] = -1
-        elif stand_in is not None:
-            table[i], strangers[i] = stand_in, True
-        else:
-            _refuse_category(int(np.flatnonzero(codes == i)[0]), text, column)
-    positions = table[codes]
-    if not column.missing:
-        _refuse_missing(positions < 0, column)
-    return positions, int(strangers[codes].sum())
+    """Return for each value its position in `column.values` (-1 where missing), and how many were unknown."""
+    found = examine(series, column, missing_text)
+    found.refuse_faults(column)
+    return np.where(found.missing, -1, found.values).astype(np.int64), int(found.changed.sum())
 
 
 def from_position(positions: NDArray[np.int64], column: Discrete) -> Any:
-    """Return the values at these positions as a series of text, None where the position is -1."""
-    values = np.array([*column.values, None], dtype=object)
-    return pd.Series(values[positions], dtype=object)
+    """Return the values at these positions, as text or as the schema says; missing where the position is -1."""
+    match column.stored_as:
+        case None:
+            return pd.Series(np.array([*column.values, None], dtype=object)[positions], dtype=object)
+        case CellType.CATEGORY:
+            ordered = isinstance(column, Ordinal)
+            dtype: Any = pd.CategoricalDtype(list(column.values), ordered=ordered)
+            return pd.Series(pd.Categorical.from_codes(positions, dtype=dtype))
+        case CellType.BOOL:
+            return _whole(positions, positions < 0, column)
+        case _:
+            numbers = np.array([*(int(value) for value in column.values), 0])
+            return _whole(numbers[positions], positions < 0, column)
+
+
+def _whole(values: NDArray[Any], gone: NDArray[np.bool_], column: Discrete | Integer) -> Any:
+    """Whole numbers or truth values in the type of the schema; a nullable one where cells may be empty."""
+    stored = column.stored_as
+    if stored in (CellType.FLOAT32, CellType.FLOAT64):
+        return pd.Series(np.where(gone, np.nan, values).astype(stored.value))
+    plain = values.astype("int64" if stored is None else stored.value)
+    if not column.missing:
+        return pd.Series(plain)
+    return pd.Series(
+        pd.arrays.BooleanArray(plain, gone)
+        if stored is CellType.BOOL
+        else pd.arrays.IntegerArray(plain, gone)
+    )
 
 
 def as_number(series: Any, column: Column, missing_text: tuple[str, ...]) -> tuple[NDArray[np.float64], int]:
     """Return the values scaled to [-1, 1] (NaN where missing), and how many were clipped to the bounds."""
+    found = examine(series, column, missing_text)
+    found.refuse_faults(column)
+    outside = int(found.changed.sum())
     if isinstance(column, Binary | Ordinal | Categorical):
-        positions, _ = as_position(series, column, missing_text)
-        scaled = 2 * positions / (len(column.values) - 1) - 1
-        return np.where(positions < 0, np.nan, scaled), 0
+        return 2 * found.values / (len(column.values) - 1) - 1, 0
     if isinstance(column, Datetime):
-        raw, lower, upper = _seconds(series, column, missing_text), 0.0, float(column.steps)
-    else:
-        raw, lower, upper = _parsed(series, column, missing_text), float(column.lower), float(column.upper)
-    if not column.missing:
-        _refuse_missing(np.isnan(raw), column)
-    outside = int(((raw < lower) | (raw > upper)).sum())
-    return 2 * ((np.clip(raw, lower, upper) - lower) / (upper - lower)) - 1, outside
+        return 2 * (np.clip(found.values, 0, column.steps) / column.steps) - 1, outside
+    return to_line(found.values, column), outside
 
 
 def from_number(scaled: NDArray[np.float64], gone: NDArray[np.bool_], column: Column) -> Any:
@@ -82,14 +152,41 @@ def from_number(scaled: NDArray[np.float64], gone: NDArray[np.bool_], column: Co
     if isinstance(column, Datetime):
         seconds = np.rint(share * column.steps).astype(np.int64) * column.unit.seconds
         moments = np.datetime64(column.lower, "s") + seconds.astype("timedelta64[s]")
-        return pd.Series(np.where(gone, np.datetime64("NaT", "s"), moments))
+        told: Any = pd.Series(np.where(gone, np.datetime64("NaT", "s"), moments))
+        return told if column.timezone is None else told.dt.tz_localize("UTC").dt.tz_convert(column.timezone)
+    values = from_line(scaled, column)
     if isinstance(column, Integer):
-        whole = column.lower + np.rint(share * (column.upper - column.lower)).astype(np.int64)
-        return pd.Series(pd.arrays.IntegerArray(whole, gone)) if column.missing else pd.Series(whole)
-    values = column.lower + share * (column.upper - column.lower)
-    if column.decimals is not None:
-        values = np.round(values, column.decimals)
-    return pd.Series(np.where(gone, np.nan, np.clip(values, column.lower, column.upper)))
+        return _whole(np.rint(values).astype(np.int64), gone, column)
+    found = pd.Series(np.where(gone, np.nan, values))
+    return found if column.stored_as is None else found.astype(column.stored_as.value)
+
+
+# ------------------------------------------------------------------------------------------- discrete
+
+
+def _examine_discrete(series: Any, column: Discrete, missing_text: tuple[str, ...]) -> Any:
+    codes, distinct = _factorized(series, column)
+    known = {value: position for position, value in enumerate(column.values)}
+    stand_in = (
+        known[column.unknown] if isinstance(column, Categorical) and column.unknown is not None else None
+    )
+    table = np.full(len(distinct) + 1, np.nan)
+    missing, strange = np.zeros((2, len(distinct) + 1), dtype=bool)
+    missing[-1] = True
+    for i, value in enumerate(distinct):
+        text = _text(value, column)
+        if text in known:
+            table[i] = known[text]
+        elif text in missing_text:
+            missing[i] = True
+        else:
+            strange[i] = True
+            table[i] = np.nan if stand_in is None else stand_in
+    faults = []
+    if stand_in is None and strange.any():
+        cells = tuple(str(value)[:60] for value in distinct[strange[:-1]][:5])
+        faults.append(Fault(np.flatnonzero(strange[codes]), _not_listed(column), cells))
+    return table[codes], missing[codes], strange[codes], faults
 
 
 def _text(value: object, column: Discrete) -> str:
@@ -97,66 +194,105 @@ def _text(value: object, column: Discrete) -> str:
         return column.values[int(value)] if isinstance(column, Binary) else str(value)
     if isinstance(value, float | np.floating) and float(value).is_integer():
         return str(int(value))
-    return str(value)
+    text = str(value)
+    return text.split(".", maxsplit=1)[0] if _WHOLE.fullmatch(text) and text not in column.values else text
 
 
-def _parsed(series: Any, column: Continuous | Integer, missing_text: tuple[str, ...]) -> NDArray[np.float64]:
+def _not_listed(column: Discrete) -> str:
+    cure = "Correct the cell or add the value to the schema"
+    if isinstance(column, Categorical):
+        cure += ", or name a category for such values with unknown = ..."
+    listed = ", ".join(map(repr, column.values[:8])) + (", ..." if len(column.values) > 8 else "")
+    return f"is not in the schema, which has {listed}. {cure}."
+
+
+# -------------------------------------------------------------------------------------------- numbers
+
+
+def _examine_numbers(series: Any, column: Continuous | Integer, missing_text: tuple[str, ...]) -> Any:
     if isinstance(series.dtype, pd.CategoricalDtype):
         series = series.astype(object)
     present = series.notna().to_numpy(dtype=bool)
     if series.dtype.kind not in "biuf":
         present &= ~series.isin(missing_text).to_numpy(dtype=bool)
     numbers = pd.to_numeric(series, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+    present &= ~np.isin(numbers, _numbers_in(missing_text))
+    faults = []
     bad = np.flatnonzero(present & np.isnan(numbers))
     if len(bad):
-        _refuse(
-            bad[0],
-            series.iloc[bad[0]],
-            column,
-            "is not a number. Correct it, or change the kind of the column.",
-        )
+        why = "is not a number. Correct it, or change the kind of the column."
+        faults.append(Fault(bad, why, _cells(series, bad)))
     if isinstance(column, Integer):
-        bad = np.flatnonzero(np.isfinite(numbers) & (numbers != np.floor(numbers)))
+        bad = np.flatnonzero(present & np.isfinite(numbers) & (numbers != np.floor(numbers)))
         if len(bad):
-            _refuse(bad[0], numbers[bad[0]], column, "is not a whole number. Declare the column continuous.")
-    return np.where(present, numbers, np.nan)
+            why = "is not a whole number. Declare the column continuous."
+            faults.append(Fault(bad, why, _cells(series, bad)))
+    return np.where(present, numbers, np.nan), ~present, faults
 
 
-def _seconds(series: Any, column: Datetime, missing_text: tuple[str, ...]) -> NDArray[np.float64]:
-    """Return whole units since the lower bound, NaN where missing; finer parts are cut off."""
-    if series.dtype.kind not in "M":
+def _numbers_in(missing_text: tuple[str, ...]) -> list[float]:
+    """Marks such as -9 that stand for an empty cell also where a column holds numbers instead of text."""
+    found = []
+    for text in missing_text:
+        try:
+            found.append(float(text))
+        except ValueError:
+            continue
+    return [number for number in found if math.isfinite(number)]
+
+
+def _cells(series: Any, rows: NDArray[np.int64]) -> tuple[str, ...]:
+    texts = [str(series.iloc[row])[:60] for row in rows[:1000]]
+    return tuple(dict.fromkeys(texts))[:5]
+
+
+# -------------------------------------------------------------------------------------------- moments
+
+
+def _examine_moments(series: Any, column: Datetime, missing_text: tuple[str, ...]) -> Any:
+    """Whole units since the lower bound, NaN where missing; finer parts are cut off."""
+    if series.dtype.kind != "M":
         series = series.astype(object)
         series = series.where(~series.isin(missing_text), None)
     present = series.notna().to_numpy(dtype=bool)
-    moments = _moments(series, present, column)
+    moments, wrong = _moments(series, present, column)
     offset = (moments - np.datetime64(column.lower, "s")).astype(np.float64)
-    return np.where(present, np.floor(offset / column.unit.seconds), np.nan)
+    values = np.where(np.isnat(moments), np.nan, np.floor(offset / column.unit.seconds))
+    faults = []
+    if wrong.any():
+        rows = np.flatnonzero(wrong)
+        why = (
+            "is not a date such as 2024-12-31 or 2024-12-31T23:59:59. Declare how dates are written with the key dates "
+            "of the table [file]."
+        )
+        faults.append(Fault(rows, why, _cells(series, rows)))
+    return values, ~present, faults
 
 
-def _moments(series: Any, present: NDArray[np.bool_], column: Datetime) -> Any:
+def _moments(series: Any, present: NDArray[np.bool_], column: Datetime) -> tuple[Any, NDArray[np.bool_]]:
     if getattr(series.dtype, "tz", None) is not None:
         series = series.dt.tz_convert("UTC").dt.tz_localize(None)
     if series.dtype.kind == "M":
-        return series.to_numpy().astype("datetime64[s]")
+        return series.to_numpy().astype("datetime64[s]"), np.zeros(len(series), dtype=bool)
     parsed = np.full(len(series), np.datetime64("NaT", "s"))
     codes, distinct = _factorized(series, column)
-    table = np.empty(len(distinct), dtype="datetime64[s]")
+    table = np.full(len(distinct), np.datetime64("NaT", "s"))
     for i, value in enumerate(distinct):
-        try:
-            table[i] = _moment(value)
-        except (TypeError, ValueError):
-            row = int(np.flatnonzero(codes == i)[0])
-            _refuse(row, value, column, "is not a date such as 2024-12-31 or 2024-12-31T23:59:59.")
+        table[i] = _moment(value)
     parsed[present] = table[codes[present]]
-    return parsed
+    return parsed, present & np.isnat(parsed)
 
 
 def _moment(value: object) -> np.datetime64:
+    """The moment in UTC, or NaT if the value is none."""
     if isinstance(value, dt.date) and not isinstance(value, dt.datetime):
         return np.datetime64(value, "s")
-    moment = value if isinstance(value, dt.datetime) else dt.datetime.fromisoformat(str(value))
-    if moment.tzinfo is not None:
-        moment = moment.astimezone(dt.UTC).replace(tzinfo=None)
+    try:
+        moment = value if isinstance(value, dt.datetime) else dt.datetime.fromisoformat(str(value))
+        if moment.tzinfo is not None:
+            moment = moment.astimezone(dt.UTC).replace(tzinfo=None)
+    except (TypeError, ValueError, OverflowError):
+        return np.datetime64("NaT", "s")
     return np.datetime64(moment.replace(microsecond=0), "s")
 
 
@@ -164,27 +300,11 @@ def _factorized(series: Any, column: Column) -> tuple[Any, Any]:
     try:
         return pd.factorize(series)
     except TypeError:
-        row = next(i for i, value in enumerate(series) if not isinstance(value, Hashable))
-        _refuse(row, series.iloc[row], column, "is more than one value; a cell must hold one.")
+        _refuse_nested(series, column)
 
 
-def _refuse_missing(gone: NDArray[np.bool_], column: Column) -> None:
-    rows = np.flatnonzero(gone)
-    if len(rows):
-        raise DataError(
-            f"column {column.name!r}, row {rows[0] + 1}: the value is missing ({len(rows)} such rows), but "
-            "the schema allows none. Set missing = true for the column, or fill the cells."
-        )
-
-
-def _refuse_category(row: int, text: str, column: Discrete) -> NoReturn:
-    cure = "Correct the cell or add the value to the schema"
-    cure += (
-        ", or name a category for such values with unknown = ..." if isinstance(column, Categorical) else ""
-    )
-    shown = ", ".join(map(repr, column.values[:8])) + (", ..." if len(column.values) > 8 else "")
-    _refuse(row, text, column, f"is not in the schema, which has {shown}. {cure}.")
-
-
-def _refuse(row: int, value: object, column: Column, why: str) -> NoReturn:
-    raise DataError(f"column {column.name!r}, row {row + 1}: the value {str(value)[:60]!r} {why}")
+def _refuse_nested(series: Any, column: Column) -> NoReturn:
+    row = next(i for i, value in enumerate(series) if not isinstance(value, Hashable))
+    place = f"column {column.name!r}, row {row + 1}: the value"
+    why = "is more than one value; a cell must hold one."
+    raise DataError(f"{place} {why}", f"{place} {str(series.iloc[row])[:60]!r} {why}")

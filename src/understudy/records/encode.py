@@ -29,6 +29,7 @@ import pandas as pd
 from understudy.errors import DataError
 from understudy.records.columns import as_number, as_position, from_number, from_position
 from understudy.records.images import Images
+from understudy.records.names import shown
 from understudy.schema import Categorical, CodeSchema, ImageSchema, Schema, TableSchema, UnknownCodes
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ def encode(records: pd.DataFrame | Images | _HasContent, schema: Schema) -> Enco
         schema: the public description, the only thing that decides how.
 
     Raises:
-        DataError: if a record does not fit the schema; says the column, the row and the value.
+        DataError: if a record does not fit the schema; says the column and the row.
     """
     content = records.content if isinstance(records, _HasContent) else records
     if isinstance(schema, ImageSchema):
@@ -141,8 +142,8 @@ def encode(records: pd.DataFrame | Images | _HasContent, schema: Schema) -> Enco
     if len(content) == 0:
         raise DataError("the table has no rows; there is nothing to encode")
     if not content.columns.is_unique:
-        repeated = content.columns[content.columns.duplicated()][0]
-        raise DataError(f"column {repeated!r} occurs more than once; rename or drop the others")
+        repeated = int(np.flatnonzero(content.columns.duplicated())[0])
+        raise DataError(f"the name of column {repeated + 1} occurs more than once; rename or drop the others")
     return (
         _encode_codes(content, schema) if isinstance(schema, CodeSchema) else _encode_table(content, schema)
     )
@@ -185,8 +186,8 @@ def _encode_table(frame: pd.DataFrame, schema: TableSchema) -> Encoded:
     absent = [column.name for column in schema.columns if column.name not in frame.columns]
     if absent:
         raise DataError(
-            f"column {absent[0]!r} of the schema is not in the data, whose columns are "
-            f"{', '.join(map(repr, list(frame.columns)[:20]))}. Correct the header or the schema."
+            f"column {absent[0]!r} of the schema is not in the data, which has "
+            f"{shown([str(name) for name in frame.columns])}. Correct the header or the schema."
         )
     x = np.zeros((len(frame), *encoded_shape(schema)), dtype=np.float32)
     clipped = unknown = start = 0
@@ -246,16 +247,17 @@ def _encode_codes(frame: pd.DataFrame, schema: CodeSchema) -> Encoded:
         raise DataError(f"the label column {label!r} is not in the data; add it or drop it from the schema")
     known = set(schema.codes)
     if not known.intersection(frame.columns):
-        shown = ", ".join(map(repr, frame.columns[:6]))
         raise DataError(
-            f"none of the schema's codes is a column of the data, which has {shown}. If it has one row per person and "
+            f"none of the schema's codes is a column of the data, which has {shown(list(frame.columns), 6)}. If it has "
+            "one row per person and "
             "code, name the two columns in the schema: a table [long] with the keys person and code."
         )
     foreign = [name for name in frame.columns if name not in known and name != label]
     if foreign and schema.unknown is UnknownCodes.REFUSE:
         raise DataError(
-            f"code {foreign[0]!r} is not in the schema ({len(foreign)} such codes). "
-            'Add it, or set unknown = "drop" in the schema.'
+            f"column {list(frame.columns).index(foreign[0]) + 1} of the data is no code of the schema. "
+            'Add it, or set unknown = "drop" in the schema.',
+            f"{len(foreign)} columns are no codes of the schema, the first is {foreign[0]!r}.",
         )
     counts = _counts(frame.reindex(columns=list(schema.codes), fill_value=0).to_numpy())
     clipped = int((counts > schema.max_count).sum()) if schema.max_count > 1 else 0
@@ -319,11 +321,13 @@ def _checked_labels(
     labels = np.asarray(labels)
     if labels.shape != (rows,) or labels.dtype.kind not in "iu":
         raise DataError(
-            f"{rows} records need as many whole numbers as labels, got {labels.dtype} {labels.shape}"
+            f"labels must be as many whole numbers as there are records, got {labels.dtype}",
+            f"{rows} records came with labels of shape {labels.shape}.",
         )
     outside = np.flatnonzero((labels < 0) | (labels >= len(classes)))
     if len(outside):
         raise DataError(
-            f"row {outside[0] + 1}: label {labels[outside[0]]} is not an index of the {len(classes)} classes"
+            f"row {outside[0] + 1}: the label is not an index of the {len(classes)} classes",
+            f"row {outside[0] + 1}: the label is {labels[outside[0]]}.",
         )
     return labels.astype(np.int64)

@@ -12,6 +12,7 @@ import numpy as np
 from understudy import files
 from understudy.errors import ReleaseError
 from understudy.records.images import Images
+from understudy.records.written import as_written, csv_options, text_encoding
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
+    from understudy.schema import Schema
+
 __all__ = ["image_grid", "write_grid", "write_records"]
 
 _TABLE_ENDINGS = (".csv", ".parquet")
@@ -27,7 +30,11 @@ _IMAGE_ENDINGS = (".npz", ".png")
 
 
 def write_records(
-    chunks: Iterator[pd.DataFrame | Images], path: Path, *, told: Callable[[int], None] | None = None
+    chunks: Iterator[pd.DataFrame | Images],
+    path: Path,
+    *,
+    schema: Schema | None = None,
+    told: Callable[[int], None] | None = None,
 ) -> int:
     """Write chunks to the file that the path's ending names and return how many records it holds.
 
@@ -37,6 +44,7 @@ def write_records(
     Args:
         chunks: what `sample_chunks` yields.
         path: where to; replaced if it exists.
+        schema: text files are written as its table [file] says, with its mark for empty cells.
         told: called with the number of records after each chunk, for a progress bar.
 
     Raises:
@@ -53,10 +61,11 @@ def write_records(
         kind = "images" if is_image else "a table"
         raise ReleaseError(f"{path.name}: the release makes {kind}; use {' or '.join(fitting)}.")
     counted = _counted(first, chunks, told)
-    writer = {".csv": _csv, ".parquet": _parquet, ".npz": _npz, ".png": _png}[path.suffix]
     files.remove_leftovers(path)
     with files.replacing(path, error=ReleaseError) as work:
-        return writer(counted, work)
+        if path.suffix == ".csv":
+            return _csv(counted, work, schema)
+        return {".parquet": _parquet, ".npz": _npz, ".png": _png}[path.suffix](counted, work)
 
 
 def _counted(first: Any, rest: Iterator[Any], told: Callable[[int], None] | None) -> Iterator[Any]:
@@ -71,12 +80,13 @@ def _chain(first: Any, rest: Iterator[Any]) -> Iterator[Any]:
     yield from rest
 
 
-def _csv(chunks: Iterator[Any], path: Path) -> int:
-    written = 0
-    with path.open("w", encoding="utf-8", newline="") as file:
+def _csv(chunks: Iterator[Any], path: Path, schema: Schema | None) -> int:
+    written, options = 0, csv_options(schema)
+    with path.open("w", encoding=text_encoding(schema), newline="") as file:
         for chunk in chunks:
-            chunk.to_csv(file, index=False, header=written == 0)
+            as_written(chunk, schema).to_csv(file, index=False, **options)
             written += len(chunk)
+            options["header"] = False
     return written
 
 

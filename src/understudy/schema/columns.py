@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime as dt  # noqa: TC003 - the codec reads the hints
 import enum
 import math
+import re
+import zoneinfo
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
@@ -14,11 +16,13 @@ __all__ = [
     "GRID_LIMIT",
     "Binary",
     "Categorical",
+    "CellType",
     "Column",
     "Continuous",
     "Datetime",
     "Discrete",
     "Integer",
+    "NumberScale",
     "Ordinal",
     "TimeUnit",
     "check_values",
@@ -42,6 +46,34 @@ class TimeUnit(enum.Enum):
         return {"day": 86_400, "hour": 3_600, "minute": 60, "second": 1}[self.value]
 
 
+class NumberScale(enum.Enum):
+    """How a number's distance is measured: by differences, or by ratios as for incomes and concentrations."""
+
+    LINEAR = "linear"
+    LOG = "log"
+
+
+class CellType(enum.Enum):
+    """How a data frame keeps the cells of a column, where that is not pandas' own choice for its kind."""
+
+    BOOL = "bool"
+    CATEGORY = "category"
+    INT8 = "int8"
+    INT16 = "int16"
+    INT32 = "int32"
+    INT64 = "int64"
+    UINT8 = "uint8"
+    UINT16 = "uint16"
+    UINT32 = "uint32"
+    FLOAT32 = "float32"
+    FLOAT64 = "float64"
+
+
+_WHOLE = (
+    CellType.INT8, CellType.INT16, CellType.INT32, CellType.INT64, CellType.UINT8, CellType.UINT16, CellType.UINT32
+)  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Continuous:
     """A real number between public bounds; values outside are clipped.
@@ -52,6 +84,10 @@ class Continuous:
         upper: the greatest value that is told apart.
         missing: whether empty cells are allowed.
         decimals: round to this many places when decoding; then values on that grid come back exactly.
+        step: every value but the special ones is a whole multiple of it; others go to the nearest multiple.
+        special: values within the bounds that pile up, on the grid of `step` or not, such as 0 and -1.
+        scale: how distances are measured when values are scaled to [-1, 1].
+        stored_as: how a data frame of synthetic rows keeps the values; None: as pandas does for the kind.
     """
 
     kind: ClassVar[str] = "continuous"
@@ -60,6 +96,10 @@ class Continuous:
     upper: float
     missing: bool = False
     decimals: int | None = None
+    step: float | None = None
+    special: tuple[float, ...] = ()
+    scale: NumberScale = NumberScale.LINEAR
+    stored_as: CellType | None = None
 
     def __post_init__(self) -> None:
         _check_name(self.name)
@@ -68,17 +108,32 @@ class Continuous:
             raise SchemaError(
                 f"column {self.name!r}: decimals must lie between 0 and 12, got {self.decimals}"
             )
+        _check_grid(self)
+        _check_stored(self.name, self.stored_as, (CellType.FLOAT32, CellType.FLOAT64))
+
+    @property
+    def unit(self) -> float:
+        """The least difference that matters: the step, the last decimal, or a ten-thousandth of the greatest value."""
+        if self.step is not None:
+            return self.step
+        if self.decimals is not None:
+            return 10.0**-self.decimals
+        return max(abs(self.lower), abs(self.upper)) / 10_000
 
 
 @dataclass(frozen=True)
 class Integer:
-    """A whole number between public bounds; values outside are clipped."""
+    """A whole number between public bounds; values outside are clipped. For its fields see `Continuous`."""
 
     kind: ClassVar[str] = "integer"
     name: str
     lower: int
     upper: int
     missing: bool = False
+    step: int | None = None
+    special: tuple[int, ...] = ()
+    scale: NumberScale = NumberScale.LINEAR
+    stored_as: CellType | None = None
 
     def __post_init__(self) -> None:
         _check_name(self.name)
@@ -92,6 +147,17 @@ class Integer:
                 f"column {self.name!r}: {self.lower} to {self.upper} is more than 2^24 whole numbers, "
                 "which float32 cannot tell apart. Narrow the bounds, or declare it continuous."
             )
+        _check_grid(self)
+        _check_stored(self.name, self.stored_as, (*_WHOLE, CellType.FLOAT32, CellType.FLOAT64))
+        if self.stored_as is not None and not _holds(self.stored_as, self.lower, self.upper):
+            raise SchemaError(
+                f"column {self.name!r}: {self.stored_as.value} cannot hold {self.lower} to {self.upper}"
+            )
+
+    @property
+    def unit(self) -> int:
+        """The least difference that matters: the step, or 1."""
+        return self.step or 1
 
 
 @dataclass(frozen=True)
@@ -103,6 +169,7 @@ class Categorical:
         categories: every value that may occur, as text.
         missing: whether empty cells are allowed.
         unknown: the category that stands for values not in the list; None refuses them.
+        stored_as: how a data frame of synthetic rows keeps the values; None: as text.
     """
 
     kind: ClassVar[str] = "categorical"
@@ -110,6 +177,7 @@ class Categorical:
     categories: tuple[str, ...]
     missing: bool = False
     unknown: str | None = None
+    stored_as: CellType | None = None
 
     def __post_init__(self) -> None:
         _check_name(self.name)
@@ -118,6 +186,7 @@ class Categorical:
             raise SchemaError(
                 f"column {self.name!r}: unknown = {self.unknown!r} is not one of its categories; add it"
             )
+        _check_stored_values(self.name, self.categories, self.stored_as)
 
     @property
     def values(self) -> tuple[str, ...]:
@@ -133,10 +202,13 @@ class Binary:
     name: str
     values: tuple[str, str] = ("0", "1")
     missing: bool = False
+    stored_as: CellType | None = None
 
     def __post_init__(self) -> None:
         _check_name(self.name)
         check_values(self.name, self.values)
+        if self.stored_as is not CellType.BOOL:
+            _check_stored_values(self.name, self.values, self.stored_as)
 
 
 @dataclass(frozen=True)
@@ -147,10 +219,12 @@ class Ordinal:
     name: str
     levels: tuple[str, ...]
     missing: bool = False
+    stored_as: CellType | None = None
 
     def __post_init__(self) -> None:
         _check_name(self.name)
         check_values(self.name, self.levels)
+        _check_stored_values(self.name, self.levels, self.stored_as)
 
     @property
     def values(self) -> tuple[str, ...]:
@@ -160,7 +234,16 @@ class Ordinal:
 
 @dataclass(frozen=True)
 class Datetime:
-    """A moment between public bounds, without time zone, kept at the resolution `unit`."""
+    """A moment between public bounds, kept at the resolution `unit`.
+
+    Args:
+        name: the column's header.
+        lower: the first moment that is told apart, in UTC.
+        upper: the last moment that is told apart, in UTC.
+        unit: the resolution.
+        missing: whether empty cells are allowed.
+        timezone: the zone in which synthetic moments are told, such as "Europe/Berlin"; None: without zone.
+    """
 
     kind: ClassVar[str] = "datetime"
     name: str
@@ -168,9 +251,11 @@ class Datetime:
     upper: dt.datetime
     unit: TimeUnit = TimeUnit.DAY
     missing: bool = False
+    timezone: str | None = None
 
     def __post_init__(self) -> None:
         _check_name(self.name)
+        _check_zone(self.name, self.timezone)
         if self.lower.tzinfo is not None or self.upper.tzinfo is not None:
             raise SchemaError(f"column {self.name!r}: bounds must be without time zone (UTC is meant)")
         if self.lower.microsecond or self.upper.microsecond:
@@ -205,6 +290,71 @@ def _check_bounds(name: str, lower: float, upper: float) -> None:
         )
     if not math.isfinite(upper - lower):
         raise SchemaError(f"column {name!r}: the distance from {lower} to {upper} overflows")
+
+
+def _check_grid(column: Continuous | Integer) -> None:
+    """Refuse steps that leave nothing to choose or too much to tell apart, and special values out of bounds."""
+    step, place = column.step, f"column {column.name!r}"
+    if step is not None:
+        if not (math.isfinite(step) and step > 0):
+            raise SchemaError(f"{place}: step must be a number above 0, got {step}")
+        steps = math.floor(column.upper / step) - math.ceil(column.lower / step)
+        if not 1 <= steps <= GRID_LIMIT:
+            raise SchemaError(
+                f"{place}: {column.lower} to {column.upper} holds {max(steps + 1, 0)} multiples of the step "
+                f"{step}; 2 to 2^24 can be told apart. Change the step or the bounds."
+            )
+    for value in column.special:
+        if not column.lower <= value <= column.upper:
+            raise SchemaError(
+                f"{place}: the special value {value} lies outside {column.lower} to {column.upper}; "
+                "widen the bounds so that they hold it"
+            )
+    if len(set(column.special)) < len(column.special):
+        raise SchemaError(f"{place}: special lists a value more than once: {list(column.special)}")
+    if column.scale is NumberScale.LOG and not math.log1p(_farthest(column) / column.unit) <= 64:
+        raise SchemaError(
+            f"{place}: {column.lower} to {column.upper} spans too many magnitudes of {column.unit} for a "
+            "logarithmic scale; set a larger step"
+        )
+
+
+def _check_stored(name: str, stored: CellType | None, allowed: tuple[CellType, ...]) -> None:
+    if stored is not None and stored not in allowed:
+        words = ", ".join(kind.value for kind in allowed)
+        raise SchemaError(f"column {name!r}: stored_as is {stored.value}, but such a column can be {words}")
+
+
+def _check_stored_values(name: str, values: tuple[str, ...], stored: CellType | None) -> None:
+    """Refuse a type of numbers for categories that are not written as such numbers."""
+    _check_stored(name, stored, (CellType.CATEGORY, *_WHOLE, CellType.FLOAT64))
+    if stored in (None, CellType.CATEGORY):
+        return
+    for value in values:
+        if not re.fullmatch(r"0|-?[1-9]\d*", value) or not _holds(stored, int(value), int(value)):
+            raise SchemaError(f"column {name!r}: {value!r} cannot be stored as {stored.value}")
+
+
+def _holds(stored: CellType, lower: int, upper: int) -> bool:
+    if stored not in _WHOLE:
+        return max(abs(lower), abs(upper)) <= (2**24 if stored is CellType.FLOAT32 else 2**53)
+    signed = not stored.value.startswith("u")
+    bits = int(stored.value.removeprefix("u").removeprefix("int"))
+    least, most = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if signed else (0, 2**bits - 1)
+    return least <= lower and upper <= most
+
+
+def _check_zone(name: str, zone: str | None) -> None:
+    if zone is None:
+        return
+    try:
+        zoneinfo.ZoneInfo(zone)
+    except (OSError, ValueError, zoneinfo.ZoneInfoNotFoundError):
+        raise SchemaError(f'column {name!r}: {zone!r} is no time zone such as "Europe/Berlin"') from None
+
+
+def _farthest(column: Continuous | Integer) -> float:
+    return float(max(abs(column.lower), abs(column.upper)))
 
 
 def check_values(name: str, values: tuple[str, ...], least: int = 2) -> None:

@@ -11,6 +11,7 @@ from understudy.codec import from_toml, to_toml
 from understudy.errors import SchemaError
 from understudy.files import read_text, write_whole
 from understudy.schema.columns import Binary, Categorical, Column, Discrete, check_values
+from understudy.schema.file_format import FileFormat
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,6 +29,10 @@ __all__ = [
 ]
 
 
+PLAIN_CSV = FileFormat()
+"""Files with a header, and cells as pandas and spreadsheets in English write them."""
+
+
 class UnknownCodes(enum.Enum):
     """What to do with a code that the schema does not list."""
 
@@ -43,7 +48,8 @@ class TableSchema:
         columns: what each column may hold; columns of a file that are not listed are ignored.
         label: the name of the discrete column that generators are conditioned on, or None.
         label_weights: the PUBLIC share of each class, in the order of `label_classes`, or None if not public.
-        missing_text: how files write an empty cell.
+        missing_text: how files write an empty cell; synthetic files write the first of them.
+        file: how cells are written where files differ from plain CSV.
     """
 
     kind: ClassVar[str] = "table"
@@ -51,6 +57,7 @@ class TableSchema:
     label: str | None = None
     label_weights: tuple[float, ...] | None = None
     missing_text: tuple[str, ...] = ("", "NA", "NaN", "nan", "null")
+    file: FileFormat = PLAIN_CSV
 
     def __post_init__(self) -> None:
         if not self.columns:
@@ -69,6 +76,10 @@ class TableSchema:
         _check_weights(self.label_weights, self.label_classes)
 
     def _check_missing_text(self, column: Discrete) -> None:
+        encoding = self.file.encoding or "utf-8"
+        for value in column.values:
+            if value.encode(encoding, errors="replace").decode(encoding, errors="replace") != value:
+                raise SchemaError(f"column {column.name!r}: {value!r} cannot be written in {encoding}")
         for value in column.values:
             if value in self.missing_text:
                 raise SchemaError(
@@ -171,6 +182,7 @@ class CodeSchema:
         label: an optional class of the person.
         label_weights: the PUBLIC share of each class, or None if not public.
         long: the columns of files with one row per (person, code); None for one column per code.
+        file: how cells are written where files differ from plain CSV.
     """
 
     kind: ClassVar[str] = "codes"
@@ -180,6 +192,7 @@ class CodeSchema:
     label: Categorical | Binary | None = None
     label_weights: tuple[float, ...] | None = None
     long: LongFile | None = None
+    file: FileFormat = PLAIN_CSV
 
     def __post_init__(self) -> None:
         if not self.codes:
@@ -220,7 +233,9 @@ def load_schema(path: Path) -> Schema:
     try:
         return schema_from_toml(text)
     except SchemaError as cause:
-        raise SchemaError(f"{path}: {cause}") from cause
+        left = text.count("FILL IN:") + text.count("FROM THE ROWS:")
+        hint = f". Lines that still say FILL IN or FROM THE ROWS: {left}" if left else ""
+        raise SchemaError(f"{path}: {cause}{hint}") from cause
 
 
 def save_schema(schema: Schema, path: Path) -> None:

@@ -12,12 +12,13 @@ import numpy as np
 import pandas as pd
 
 from understudy.data.codes import from_long, icd9_category
+from understudy.data.formats import read_table_file
 from understudy.data.pictures import read_idx_array
+from understudy.data.places import Place
 from understudy.data.public import schemas as public_schemas
 from understudy.data.public.bundled import split
 from understudy.data.public.fetch import Source
 from understudy.data.records import Records
-from understudy.data.tables import read_csv
 from understudy.errors import MissingDataset
 from understudy.records.images import Images
 
@@ -80,7 +81,7 @@ def _load_usps(paths: _Paths) -> tuple[Records, Records]:
 
 
 def _load_acs(paths: _Paths) -> tuple[Records, Records]:
-    frame = read_csv(paths[0], public_schemas.ACS).frame
+    frame = read_table_file(Place(str(paths[0])), public_schemas.ACS).frame
     first, second = (frame.iloc[part].reset_index(drop=True) for part in split("acs", len(frame)))
     return Records(first), Records(second)
 

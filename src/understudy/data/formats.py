@@ -1,0 +1,152 @@
+"""Tables from Parquet, Arrow, JSON lines and Excel files, and the choice between all kinds by the ending."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from understudy.data.dialect import refuse_data_like
+from understudy.data.places import TableKind
+from understudy.data.records import Records
+from understudy.data.tables import UNREADABLE, check_columns, from_arrow, from_frame, wanted_columns
+from understudy.data.text import read_text
+from understudy.errors import DataError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from understudy.data.places import Place
+    from understudy.data.tables import Tabular
+    from understudy.schema import FileFormat
+
+__all__ = ["arrow_table", "column_types", "read_excel", "read_json", "read_table_file"]
+
+
+def read_table_file(place: Place, schema: Tabular) -> Records:
+    """Read one file; only the columns of the schema, and those that the names of its folders tell."""
+    notes: tuple[str, ...] = ()
+    frame: pd.DataFrame | None = None
+    if place.ending in TableKind.TEXT:
+        table, notes = read_text(place, schema)
+    elif place.ending in TableKind.JSON:
+        frame = read_json(place)
+    elif place.ending in TableKind.EXCEL:
+        frame = read_excel(place, schema.file)
+    else:
+        table = _columnar(place, schema)
+    if frame is not None:
+        for name, value in place.partitions:
+            frame[name] = value
+        check_columns(str(place), list(frame.columns), schema)
+        return from_frame(frame[wanted_columns(schema, list(frame.columns))], schema)
+    for name, value in place.partitions:
+        table = table.append_column(name, pa.array([value] * len(table), pa.string()))
+    return Records(from_arrow(table, schema, str(place)).frame, notes)
+
+
+def column_types(place: Place) -> Any:
+    """Return the pyarrow schema that a Parquet or Arrow file states: its metadata, and no value."""
+    try:
+        if place.ending in TableKind.PARQUET:
+            import pyarrow.parquet as pa_parquet
+
+            with place.random() as file:
+                return pa_parquet.read_schema(file)
+        with _arrow(place) as reader:
+            return reader.schema
+    except UNREADABLE as cause:
+        raise DataError(f"cannot read {place}", str(cause)) from None
+
+
+def _columnar(place: Place, schema: Tabular) -> Any:
+    names = column_types(place).names
+    check_columns(str(place), [*names, *(name for name, _ in place.partitions)], schema)
+    return arrow_table(place, wanted_columns(schema, names))
+
+
+def arrow_table(place: Place, columns: list[str] | None = None) -> Any:
+    """Read these columns, or all, of a Parquet or Arrow file."""
+    try:
+        if place.ending in TableKind.PARQUET:
+            import pyarrow.parquet as pa_parquet
+
+            with place.random() as source, pa_parquet.ParquetFile(source) as file:
+                return file.read(columns=columns)
+        with _arrow(place) as reader:
+            table = reader.read_all()
+            return table if columns is None else table.select(columns)
+    except UNREADABLE as cause:
+        kind = "Parquet" if place.ending in TableKind.PARQUET else "Arrow"
+        raise DataError(f"cannot read {place} as {kind}", str(cause)) from None
+
+
+def _arrow(place: Place) -> Any:
+    """A reader of an Arrow file, or of an Arrow stream that was written to a file."""
+    from pyarrow import ipc
+
+    try:
+        return ipc.open_file(place.random())
+    except pa.ArrowInvalid:
+        return ipc.open_stream(place.random())
+
+
+def read_json(place: Place) -> pd.DataFrame:
+    """Read a file with one JSON object per line; keys that a line lacks are empty cells."""
+    import pandas as pd
+
+    rows: list[dict[str, Any]] = []
+    try:
+        with place.stream() as stream:
+            text = stream.read().decode("utf-8-sig")
+    except UNREADABLE as cause:
+        raise DataError(f"cannot read {place} as JSON lines in UTF-8", str(cause)) from None
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            row = None
+        if not isinstance(row, dict):
+            raise DataError(f"{place}, line {number} is not a JSON object; expected one per line", line[:200])
+        rows.append(row)
+    if not rows:
+        raise DataError(f"{place} has no rows; there is nothing to learn from")
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    return pd.DataFrame({name: pd.Series([row.get(name) for row in rows], dtype=object) for name in names})
+
+
+def read_excel(place: Place, file: FileFormat) -> pd.DataFrame:
+    """Read one sheet of an Excel file, its first row as names unless declared otherwise."""
+    import pandas as pd
+
+    try:
+        import openpyxl
+    except ImportError:
+        raise DataError(
+            f"{place}: Excel files need openpyxl; install understudy[excel], or save the sheet as CSV"
+        ) from None
+    try:
+        with place.random() as source:
+            book = openpyxl.load_workbook(source, read_only=True, data_only=True)
+            sheet = book.worksheets[0] if file.sheet is None else book[file.sheet]
+            rows = [list(row) for row in sheet.iter_rows(values_only=True) if any(c is not None for c in row)]
+    except Exception as cause:  # noqa: BLE001 - openpyxl raises whatever its XML and zip readers raise
+        sheet = "" if file.sheet is None else f" with a sheet {file.sheet!r}"
+        raise DataError(f"cannot read {place} as an Excel file{sheet}", str(cause)) from None
+    if not rows:
+        raise DataError(f"{place} is empty; expected a header and rows")
+    names = list(file.names)
+    if file.header is not False:
+        names = ["" if cell is None else str(cell).strip() for cell in rows.pop(0)]
+        if file.header is None:
+            refuse_data_like(place, names)
+    if any(len(row) > len(names) for row in rows):
+        raise DataError(f"{place} has cells beyond its {len(names)} named columns; name them or remove them")
+    cells = {
+        name or f"(column {i + 1})": [row[i] if i < len(row) else None for row in rows]
+        for i, name in enumerate(names)
+    }
+    return pd.DataFrame({name: pd.Series(column, dtype=object) for name, column in cells.items()})

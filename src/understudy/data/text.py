@@ -1,0 +1,179 @@
+"""Tables from text files: cells between separators, as spreadsheets, statistics packages and registers write them.
+
+With a schema only its columns are read; discrete columns and dates stay text, so that "01" is not 1, and numbers
+are parsed by pyarrow at its speed. No message shows a cell.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pa_csv
+
+from understudy.data.dialect import Dialect, check_header, dialect_of
+from understudy.data.tables import UNREADABLE, check_columns
+from understudy.errors import DataError
+from understudy.schema import CodeSchema, Continuous, FileFormat, Integer, TableSchema
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from understudy.data.places import Place
+    from understudy.data.tables import Tabular
+
+__all__ = ["read_cells", "read_text"]
+
+
+def read_text(place: Place, schema: Tabular) -> tuple[Any, tuple[str, ...]]:
+    """Return the schema's columns of a text file as a pyarrow table, and what was taken from its header."""
+    file = schema.file
+    dialect = dialect_of(place, file)
+    if isinstance(schema, TableSchema):
+        check_header(place, dialect, file, [column.name for column in schema.columns])
+    partitions = [name for name, _ in place.partitions]
+    check_columns(str(place), [*dialect.names, *partitions], schema)
+    if isinstance(schema, CodeSchema):
+        types = {} if schema.long is None else dict.fromkeys((schema.long.person, schema.long.code), "text")
+        return _parsed(place, dialect, file, types, None, None), dialect.notes
+    types = {
+        column.name: "number"
+        if isinstance(column, Continuous | Integer) and file.thousands is None
+        else "text"
+        for column in schema.columns
+        if column.name not in partitions
+    }
+    try:
+        table = _parsed(place, dialect, file, types, list(types), schema.missing_text)
+    except (
+        DataError
+    ) as problem:  # a number that pyarrow cannot read: the encoder knows its row, or can read it
+        if not isinstance(problem.__context__, pa.ArrowInvalid):
+            raise
+        table = _parsed(place, dialect, file, dict.fromkeys(types, "text"), list(types), schema.missing_text)
+    return _trimmed(table, schema), dialect.notes
+
+
+def read_cells(place: Place, file: FileFormat) -> tuple[pd.DataFrame, Dialect]:
+    """Return all cells as text without spaces around them, and how the file is written."""
+    dialect = dialect_of(place, file)
+    check_header(place, dialect, file, dialect.names)
+    table = _parsed(place, dialect, file, dict.fromkeys(_columns(dialect), "text"), None, ())
+    return _trimmed(table, None).to_pandas(), dialect
+
+
+def _columns(dialect: Dialect) -> list[str]:
+    """The names, with a stand-in for those that are empty."""
+    return [name or f"(column {position})" for position, name in enumerate(dialect.names, 1)]
+
+
+def _parsed(
+    place: Place,
+    dialect: Dialect,
+    file: FileFormat,
+    types: dict[str, str],
+    include: list[str] | None,
+    empty: tuple[str, ...] | None,
+) -> Any:
+    source, encoding, separator = _source(place, dialect, file)
+    arrow = {"text": pa.string(), "number": pa.float64()}
+    reading: dict[str, Any] = {"column_names": _columns(dialect), "encoding": encoding}
+    parsing: dict[str, Any] = {
+        "delimiter": separator,
+        "quote_char": file.quote,
+        "newlines_in_values": True,
+    }
+    nulls = {} if empty is None else {"null_values": list(empty)}
+    convert = pa_csv.ConvertOptions(
+        column_types={name: arrow[kind] for name, kind in types.items()},
+        include_columns=include or [],
+        strings_can_be_null=True,
+        true_values=[],
+        false_values=[],
+        decimal_point=file.decimal,
+        **nulls,
+    )
+    skip = 0 if file.header is False else 1
+    try:
+        with source as stream:
+            return pa_csv.read_csv(
+                stream,
+                read_options=pa_csv.ReadOptions(skip_rows_after_names=skip, **reading),
+                parse_options=pa_csv.ParseOptions(**parsing),
+                convert_options=convert,
+            )
+    except UNREADABLE as cause:
+        _refuse(place, dialect, file, reading, parsing, cause)
+
+
+def _refuse(place: Place, dialect: Dialect, file: FileFormat, reading: Any, parsing: Any, cause: Any) -> Any:
+    """Say in public what is wrong with the file, and keep what pyarrow says of its cells apart."""
+    text = str(cause)
+    if isinstance(cause, UnicodeError) or "invalid UTF8" in text:
+        raise DataError(
+            f"{place} is not {dialect.encoding} text throughout. Say how it is written in the table [file] of the "
+            'schema (or by --encoding), for instance encoding = "latin-1".',
+            text,
+        )
+    row = _ragged_row(place, dialect, file, reading, parsing) if "Expected" in text else None
+    if row is not None:
+        raise DataError(
+            f"{place}, row {row}: it has more or fewer cells than the {len(dialect.names)} columns of the file. Check "
+            "separator and quotes.",
+            text,
+        )
+    raise DataError(f"cannot read {place} as text with separators", text)
+
+
+def _ragged_row(place: Place, dialect: Dialect, file: FileFormat, reading: Any, parsing: Any) -> int | None:
+    seen: list[int] = []
+
+    def note(row: Any) -> str:
+        seen.append(row.number)
+        return "error"
+
+    options = pa_csv.ParseOptions(invalid_row_handler=note, **parsing)
+    try:
+        with _source(place, dialect, file)[0] as stream:
+            pa_csv.read_csv(
+                stream,
+                parse_options=options,
+                read_options=pa_csv.ReadOptions(use_threads=False, **reading),
+            )
+    except UNREADABLE:
+        return seen[0] - (file.header is not False) if seen and seen[0] else None
+    return None
+
+
+def _source(place: Place, dialect: Dialect, file: FileFormat) -> tuple[Any, str, str]:
+    """The bytes, their encoding and separator; comments and runs of blanks are dealt with beforehand."""
+    if file.comment is None and dialect.separator != " ":
+        return place.stream(), dialect.encoding, dialect.separator
+    with place.stream() as stream:
+        text = stream.read().decode(dialect.encoding, errors="strict")
+    if file.comment is not None:
+        text = re.sub(rf"^{re.escape(file.comment)}.*(\r?\n|$)", "", text, flags=re.MULTILINE)
+    if dialect.separator != " ":
+        return pa.BufferReader(text.encode()), "utf-8", dialect.separator
+    blanks = re.compile(f"{file.quote}[^{file.quote}]*{file.quote}|[ \t]+")
+    lines = [blanks.sub(_tab, line.strip()) for line in text.splitlines()]
+    return pa.BufferReader("\n".join(lines).encode()), "utf-8", "\t"
+
+
+def _tab(match: re.Match[str]) -> str:
+    return "\t" if match[0].isspace() else match[0]
+
+
+def _trimmed(table: Any, schema: TableSchema | None) -> Any:
+    """Texts without spaces around them, unless the schema declares values with such spaces."""
+    spaced = {
+        column.name
+        for column in (schema.columns if schema else ())
+        if any(value != value.strip() for value in getattr(column, "values", ()))
+    }
+    for i, field in enumerate(table.schema):
+        if pa.types.is_string(field.type) and field.name not in spaced:
+            table = table.set_column(i, field.name, pc.utf8_trim_whitespace(table.column(i)))
+    return table
