@@ -12,6 +12,7 @@ Errors name the place, as in `critic.hidden[0]: expected int, got str 'wide'`.
 
 from __future__ import annotations
 
+import collections
 import collections.abc
 import dataclasses
 import datetime as dt
@@ -28,7 +29,16 @@ import tomli_w
 
 from understudy.errors import SchemaError, UnderstudyError
 
-__all__ = ["from_json", "from_plain", "from_toml", "read_by", "to_json", "to_plain", "to_toml"]
+__all__ = [
+    "from_json",
+    "from_plain",
+    "from_toml",
+    "plain_from_json",
+    "read_by",
+    "to_json",
+    "to_plain",
+    "to_toml",
+]
 
 T = TypeVar("T")
 _Error = type[UnderstudyError]
@@ -134,14 +144,19 @@ def from_json(cls: type[T], text: str, *, error: _Error = ...) -> T: ...
 @overload
 def from_json(cls: object, text: str, *, error: _Error = ...) -> Any: ...
 def from_json(cls: object, text: str, *, error: _Error = SchemaError) -> Any:
-    """Build an instance of `cls` from JSON. NaN, infinities and repeated keys are refused."""
+    """Build an instance of `cls` from JSON; what is refused is said at `plain_from_json`."""
+    return _read_whole(cls, plain_from_json(text, error=error), error)
+
+
+def plain_from_json(text: str | bytes, *, error: _Error = SchemaError) -> Any:
+    """Dictionaries, lists and scalars from JSON; NaN, infinities, repeated keys and half characters are refused."""
     try:
-        plain = json.loads(
+        text.encode() if isinstance(text, str) else text.decode()
+        return json.loads(
             text, parse_constant=_finite, parse_float=_finite, object_pairs_hook=_without_repeats
         )
     except (ValueError, RecursionError) as cause:
         raise error(f"this is not valid JSON: {cause}") from cause
-    return _read_whole(cls, plain, error)
 
 
 @overload
@@ -172,8 +187,10 @@ def _finite(text: str) -> float:
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     plain = dict(pairs)
     if len(plain) != len(pairs):
-        keys = [key for key, _ in pairs]
-        raise ValueError(f"the key {next(key for key in keys if keys.count(key) > 1)!r} occurs twice")
+        repeated = collections.Counter(key for key, _ in pairs).most_common(1)[0][0]
+        raise ValueError(f"the key {repeated!r} occurs twice")
+    for key in plain:
+        key.encode()  # ValueError for half a character, which an escape can make
     return plain
 
 
@@ -223,7 +240,20 @@ def _read_scalar(hint: Any, plain: Any, path: str, error: _Error) -> Any:
         raise TypeError(f"the codec does not support fields of type {hint!r} (at {path or 'the top'})")
     if type(plain) is not hint:
         raise _mismatch(hint.__name__, plain, path, error)
+    if hint is str and not _is_unicode(plain):
+        raise _mismatch("whole Unicode characters", plain, path, error)
+    if hint is int and abs(plain) >= 2**63:
+        raise _mismatch("a whole number that fits in 64 bits", "a huge integer", path, error)
     return plain
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether the text has a UTF-8 form; half a character (a lone surrogate) has none."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _read_time(hint: type[dt.date], plain: Any, path: str, error: _Error) -> dt.date:

@@ -3,49 +3,22 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import random
 import signal
 import subprocess
-import sys
 import textwrap
 import time
 from pathlib import Path
 
 import pytest
 
+from ledger_children import child, result
 from understudy.errors import LedgerError
 from understudy.ledger.ledger import Ledger, Status
 from understudy.privacy.budget import Budget
 from understudy.privacy.mechanisms import Charge, SubsampledGaussian
 
-SOURCE = Path(__file__).parents[2] / "src"
 STEPS = 1_000_000
-
-
-def child(script: str, *arguments: object) -> subprocess.Popen[str]:
-    """Start a Python process that knows the package and the names that all scripts need."""
-    head = """
-        import os, sys, time
-        from understudy.errors import UnderstudyError
-        from understudy.privacy.budget import Budget
-        from understudy.ledger.ledger import Ledger
-        from understudy.privacy.mechanisms import Charge, SubsampledGaussian
-        from understudy.ledger.meter import Meter
-    """
-    return subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(head) + textwrap.dedent(script), *map(str, arguments)],
-        env={**os.environ, "PYTHONPATH": str(SOURCE), "OMP_NUM_THREADS": "1"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def result(process: subprocess.Popen[str]) -> tuple[int, str, str]:
-    """Wait for a child; returns its exit code and what it printed."""
-    out, err = process.communicate(timeout=120)
-    return process.returncode, out, err
 
 
 def reserved(path: Path) -> str:

@@ -11,9 +11,11 @@ import dataclasses
 import enum
 import json
 import math
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from understudy import codec
 from understudy.errors import EvaluationError
 
 if TYPE_CHECKING:
@@ -31,6 +33,10 @@ __all__ = [
     "Pictures",
     "fidelity_measure",
 ]
+
+
+_LARGEST = 1e15
+"""A larger number in a file is a mistake or an attack; charts could not hold it."""
 
 
 class Better(enum.Enum):
@@ -144,6 +150,13 @@ class Marginal:
     synthetic: tuple[float, ...]
     ordered: bool = False
 
+    def __post_init__(self) -> None:
+        if not self.labels or {len(self.real), len(self.synthetic)} != {len(self.labels)}:
+            raise EvaluationError(
+                f"column {self.column!r} has {len(self.labels)} labels, but {len(self.real)} real and "
+                f"{len(self.synthetic)} synthetic shares."
+            )
+
 
 @dataclass(frozen=True)
 class Correlations:
@@ -152,6 +165,12 @@ class Correlations:
     columns: tuple[str, ...]
     real: tuple[tuple[float, ...], ...]
     synthetic: tuple[tuple[float, ...], ...]
+
+    def __post_init__(self) -> None:
+        side = len(self.columns)
+        for matrix in (self.real, self.synthetic):
+            if not side or len(matrix) != side or any(len(row) != side for row in matrix):
+                raise EvaluationError(f"the correlations of {side} columns are no square of that side.")
 
 
 @dataclass(frozen=True)
@@ -171,6 +190,19 @@ class Pictures:
     channels: int
     synthetic: tuple[tuple[int, ...], ...]
     nearest: tuple[tuple[int, ...], ...] = ()
+
+    def __post_init__(self) -> None:
+        pixels = self.height * self.width * self.channels
+        sized = 1 <= self.height <= 4096 and 1 <= self.width <= 4096 and self.channels in (1, 3)
+        images = (*self.synthetic, *self.nearest)
+        if not sized or any(len(image) != pixels for image in images):
+            raise EvaluationError(
+                f"pictures are not all {self.height} × {self.width} × {self.channels} pixels."
+            )
+        if any(not 0 <= value <= 255 for image in images for value in image):
+            raise EvaluationError("pictures hold a pixel that does not lie between 0 and 255.")
+        if self.nearest and len(self.nearest) != len(self.synthetic):
+            raise EvaluationError(f"{len(self.synthetic)} pictures have {len(self.nearest)} neighbours.")
 
 
 @dataclass(frozen=True)
@@ -198,8 +230,8 @@ class Evaluation:
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        names = [measure.name for measure in self.measures]
-        repeated = sorted({name for name in names if names.count(name) > 1})
+        counts = Counter(measure.name for measure in self.measures)
+        repeated = sorted(name for name, count in counts.items() if count > 1)
         if repeated:
             raise EvaluationError(
                 f"measures must have unique names, these occur twice: {', '.join(repeated)}."
@@ -243,12 +275,8 @@ class Evaluation:
     @classmethod
     def from_json(cls, text: str) -> Evaluation:
         """The inverse of `to_json` (null becomes NaN where a number is required)."""
-        try:
-            return _evaluation(json.loads(text))
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise EvaluationError(
-                f"this is not an evaluation written by `understudy evaluate`: {error}."
-            ) from error
+        plain = codec.plain_from_json(text, error=EvaluationError)
+        return codec.from_plain(cls, _numbers(plain, ""), error=EvaluationError)
 
     def table(self) -> Table:
         """A rich table: one line per measure, grouped by question."""
@@ -285,32 +313,14 @@ def _finite(value: Any) -> Any:
     return value
 
 
-def _tuples(value: Any) -> Any:
-    return tuple(_tuples(item) for item in value) if isinstance(value, list) else value
-
-
-def _evaluation(plain: dict[str, Any]) -> Evaluation:
-    measures = tuple(_measure(item) for item in plain["measures"])
-    marginals = tuple(Marginal(**{k: _tuples(v) for k, v in item.items()}) for item in plain["marginals"])
-    correlations, pictures = plain["correlations"], plain["pictures"]
-    return Evaluation(
-        measures=measures,
-        synthetic_rows=_count(plain["synthetic_rows"]),
-        test_rows=_count(plain["test_rows"]),
-        seed=int(plain["seed"]),
-        marginals=marginals,
-        correlations=correlations and Correlations(**{k: _tuples(v) for k, v in correlations.items()}),
-        pictures=pictures and Pictures(**{k: _tuples(v) for k, v in pictures.items()}),
-        notes=tuple(plain["notes"]),
-    )
-
-
-def _count(value: Any) -> int | None:
-    return None if value is None else int(value)
-
-
-def _measure(plain: dict[str, Any]) -> Measure:
-    value = math.nan if plain["value"] is None else float(plain["value"])
-    return Measure(
-        **{**plain, "value": value, "better": Better(plain["better"]), "group": Group(plain["group"])}
-    )
+def _numbers(value: Any, key: str) -> Any:
+    """Plain values with NaN where null stands for a number that must be there; absurd numbers are refused."""
+    if isinstance(value, dict):
+        return {name: _numbers(item, name) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_numbers(item, key) for item in value]
+    if value is None and key in ("value", "real", "synthetic"):
+        return math.nan
+    if isinstance(value, int | float) and abs(value) > _LARGEST:
+        raise EvaluationError(f"{key or 'a number'} is beyond {_LARGEST:g}, which no measure is.")
+    return value

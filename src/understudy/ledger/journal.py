@@ -14,10 +14,12 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import fcntl
 import hashlib
 import json
 import os
 import sqlite3
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -169,17 +171,34 @@ class Journal:
                 self.head = seen
                 raise
 
+    @contextlib.contextmanager
+    def turn(self) -> Iterator[None]:
+        """Wait in line with others who compute something long before they write; nobody else waits for them.
+
+        It saves them from computing in vain and guards nothing: who cannot wait in line here (a foreign file system)
+        or has waited long goes on without.
+        """
+        handle = os.open(self.path.parent, os.O_RDONLY)
+        try:
+            end = time.monotonic() + _PATIENCE
+            with contextlib.suppress(OSError):
+                while not _taken(handle) and time.monotonic() < end:
+                    time.sleep(0.05)
+            yield
+        finally:
+            os.close(handle)  # which also ends the turn
+
     def append(self, action: str, body: dict[str, Any]) -> Record:
         """Add one record inside a `transaction`."""
-        time = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
+        moment = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
         text = json.dumps(body, sort_keys=True, ensure_ascii=False, allow_nan=False)
         seq = self.head.seq + 1
-        digest = _digest(self.head.hash, seq, time, action, text)
+        digest = _digest(self.head.hash, seq, moment, action, text)
         self._connection.execute(
-            "INSERT INTO journal VALUES (?, ?, ?, ?, ?)", (seq, time, action, text, digest)
+            "INSERT INTO journal VALUES (?, ?, ?, ?, ?)", (seq, moment, action, text, digest)
         )
         self.head = Head(seq, digest)
-        return Record(seq, time, action, body, digest)
+        return Record(seq, moment, action, body, digest)
 
     def verify(self, known: str | None = None) -> Head:
         """Recompute the whole chain, compare it with the noted head and a known one; returns the head.
@@ -303,6 +322,15 @@ class Journal:
                 self._connection.execute("ROLLBACK")
             raise
         self._connection.execute("COMMIT")
+
+
+def _taken(handle: int) -> bool:
+    """Whether the lock on an open folder could be had at once; OSError where there are no such locks."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _digest(previous: str, seq: int, time: str, action: str, body: str) -> str:

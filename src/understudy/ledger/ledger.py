@@ -118,6 +118,10 @@ class Ledger:
     def reserve(self, dataset: str, charges: Sequence[Charge], *, command: str = "") -> Entry:
         """Put the cost of a whole plan aside, before any record is read.
 
+        The cost is computed while others may write, and counts only if the account is then still the one it was
+        computed for; otherwise it is computed again. So nobody waits for the accountant, and no two runs can
+        spend the same remainder.
+
         Raises:
             BudgetError: if it does not fit beside what is spent and reserved, with the largest ε that would.
         """
@@ -128,12 +132,16 @@ class Ledger:
             "versions": _versions(),
             "owner": secrets.token_hex(8),
         }
-        self._refresh()
-        self._afford(dataset, charges)  # outside the lock, so that inside it the answer is already known
-        with self._journal.transaction() as fresh:
-            self._apply(fresh)
-            self._afford(dataset, charges)
-            record = self._journal.append("reserve", body)
+        record = None
+        with self._journal.turn():
+            while record is None:
+                self._refresh()
+                judged = self._counted(dataset)
+                self._afford(dataset, charges)
+                with self._journal.transaction() as fresh:
+                    self._apply(fresh)
+                    if self._counted(dataset) == judged:
+                        record = self._journal.append("reserve", body)
         self._apply([record])
         return self._known(str(record.seq))
 

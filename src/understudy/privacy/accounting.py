@@ -76,6 +76,13 @@ class Spent:
     adjacency: Adjacency
     certified_by: Accountant = Accountant.PLD
 
+    def __post_init__(self) -> None:
+        for epsilon in (self.epsilon, self.epsilon_rdp, self.epsilon_replace_one):
+            if epsilon is not None and not epsilon >= 0:
+                raise BudgetError(f"what was spent cannot be negative, got ε = {epsilon}.")
+        if not 0 < self.delta < 1:
+            raise BudgetError(f"delta must lie strictly between 0 and 1, got {self.delta}.")
+
     def fits(self, budget: Budget) -> bool:
         """Whether this stays within the budget, for the same δ and the same neighbours.
 

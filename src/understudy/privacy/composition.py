@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from understudy.errors import BudgetError
 from understudy.privacy.mechanisms import Charge, GaussianRelease, Selection, SubsampledGaussian
 
 if TYPE_CHECKING:
@@ -13,13 +14,21 @@ if TYPE_CHECKING:
 __all__ = ["expected_truncations", "has_pld", "is_noiseless", "merged", "repetitions", "untruncated"]
 
 
+_LEAST_NOISE, _MOST_NOISE, _MOST_REPETITIONS = 5e-3, 1e12, 10**8
+"""Outside of these a mechanism protects nothing or says nothing, and the accountants overflow or run for hours."""
+
+
 def merged(charges: Sequence[Charge]) -> tuple[Charge, ...]:
     """The charges that draw anything at all, repetitions of one mechanism taken together.
 
     Composition knows no order, so this changes no figure; it makes an account of many equal runs as quick as one.
+
+    Raises:
+        BudgetError: a mechanism has so little noise, or repeats so often, that no accountant can hold its numbers.
     """
     kept: list[Charge] = []
     for charge in charges:
+        _refuse_absurd(charge)
         if repetitions(charge) > 0:
             place = next((i for i, one in enumerate(kept) if _joined(one, charge)), None)
             if place is None:
@@ -27,6 +36,20 @@ def merged(charges: Sequence[Charge]) -> tuple[Charge, ...]:
             else:
                 kept[place] = _joined(kept[place], charge) or charge
     return tuple(kept)
+
+
+def _refuse_absurd(charge: Charge) -> None:
+    mechanism = charge.mechanism
+    if isinstance(mechanism, Selection):
+        for one in (one for inner in mechanism.possible for one in inner):
+            _refuse_absurd(one)
+        return
+    sigma, times = mechanism.noise_multiplier, repetitions(charge)
+    if (sigma and not _LEAST_NOISE <= sigma <= _MOST_NOISE) or times > _MOST_REPETITIONS:
+        raise BudgetError(
+            f"{charge.purpose!r} has σ = {sigma:g} and draws {times:,} times; a cost is computed for σ between "
+            f"{_LEAST_NOISE:g} and {_MOST_NOISE:g} and at most {_MOST_REPETITIONS:,} draws."
+        )
 
 
 def _joined(first: Charge, second: Charge) -> Charge | None:

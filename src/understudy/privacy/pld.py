@@ -7,6 +7,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from understudy.errors import BudgetError
 from understudy.privacy.budget import Adjacency
 from understudy.privacy.composition import is_noiseless, repetitions
 from understudy.privacy.mechanisms import SubsampledGaussian
@@ -28,9 +29,14 @@ def epsilon_by_pld(charges: tuple[Charge, ...], delta: float, adjacency: Adjacen
 
 def composed(charges: tuple[Charge, ...], adjacency: Adjacency, error: float) -> Any:
     """The privacy loss distribution of all charges, its rounding adding about `error` to ε at most."""
-    interval = _interval(charges, error)
-    parts = [_distribution(charge.mechanism, adjacency, interval) for charge in charges]
-    return functools.reduce(lambda total, part: total.compose(part), parts)
+    try:
+        interval = _interval(charges, error)
+        parts = [_distribution(charge.mechanism, adjacency, interval) for charge in charges]
+        return functools.reduce(lambda total, part: total.compose(part), parts)
+    except (ValueError, ArithmeticError, MemoryError) as cause:
+        raise BudgetError(
+            f"the cost cannot be computed ({cause}): a noise multiplier is far too small, or steps are far too many."
+        ) from cause
 
 
 @functools.lru_cache(maxsize=32)

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import platform
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from understudy import codec, files
 from understudy._version import __version__
@@ -46,7 +47,6 @@ FORMAT = 2
 
 WEIGHTS, CARD, README = "generator.safetensors", "card.json", "README.md"
 _LARGEST_CARD = 16 * 2**20
-_LARGEST_WEIGHTS = 4 * 2**30
 
 
 @dataclass(frozen=True)
@@ -89,6 +89,23 @@ class Card:
     ledger_head: str | None = None
     packages: tuple[Package, ...] = ()
     files: tuple[FileRecord, ...] = ()
+
+    def __post_init__(self) -> None:
+        weights, schema = self.label_weights, self.plan.schema
+        if weights is None:
+            return
+        classes = None if schema is None else schema.label_classes
+        if classes is None or len(weights) != len(classes):
+            raise ReleaseError(
+                f"label_weights has {len(weights)} numbers, but there are {len(classes or ())} classes."
+            )
+        if (
+            not all(math.isfinite(weight) and weight >= 0 for weight in weights)
+            or not 0 < sum(weights) < math.inf
+        ):
+            raise ReleaseError(
+                f"label_weights must be finite, not negative and not all zero, got {list(weights)[:10]}."
+            )
 
     @property
     def private(self) -> bool:
@@ -152,14 +169,18 @@ class Release:
         record = next((item for item in card.files if item.name == WEIGHTS), None)
         if record is None:
             raise ReleaseError(f"{folder / CARD} does not list {WEIGHTS}; the release is incomplete.")
-        blob = read_plain_file(folder / WEIGHTS, _LARGEST_WEIGHTS)
-        if len(blob) != record.bytes or hashlib.sha256(blob).hexdigest() != record.sha256:
+        from understudy.release.weights import largest_file, weights_from_bytes
+
+        recipe, schema = card.plan.recipe, _schema_of(card, folder)
+        size = files.plain_size(folder / WEIGHTS, error=ReleaseError, links=False)
+        blob = (
+            read_plain_file(folder / WEIGHTS, largest_file(recipe, schema)) if size == record.bytes else b""
+        )
+        if size != record.bytes or hashlib.sha256(blob).hexdigest() != record.sha256:
             raise ReleaseError(
                 f"{folder / WEIGHTS} is not the file that the card describes; it was damaged or replaced."
             )
-        from understudy.release.weights import weights_from_bytes
-
-        return cls(card, weights_from_bytes(blob, card.plan.recipe, _schema_of(card, folder)))
+        return cls(card, weights_from_bytes(blob, recipe, schema))
 
 
 def packages_in_use() -> tuple[Package, ...]:
@@ -204,10 +225,7 @@ def read_plain_file(path: Path, limit: int) -> bytes:
 
 def _read_card(folder: Path) -> Card:
     blob = read_plain_file(folder / CARD, _LARGEST_CARD)
-    try:
-        plain: Any = json.loads(blob)
-    except (ValueError, RecursionError) as problem:
-        raise ReleaseError(f"{folder / CARD} is not JSON: {problem}.") from problem
+    plain = codec.plain_from_json(blob, error=ReleaseError)
     found = plain.get("format") if isinstance(plain, dict) else None
     if found != FORMAT:
         raise ReleaseError(

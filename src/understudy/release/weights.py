@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from understudy.synthesizers.model import Model
     from understudy.synthesizers.protocol import Recipe
 
-__all__ = ["model_with", "weights_from_bytes", "weights_to_bytes"]
+__all__ = ["largest_file", "model_with", "weights_from_bytes", "weights_to_bytes"]
 
 _LARGEST_GENERATOR = 2**28
 """More parameters than this are refused before anything is allocated."""
@@ -55,6 +55,13 @@ def weights_from_bytes(blob: bytes, recipe: Recipe, schema: Schema) -> dict[str,
         if tensor.is_floating_point() and not torch.isfinite(tensor).all():
             raise ReleaseError(f"weight {name} holds a value that is not finite.")
     return found
+
+
+def largest_file(recipe: Recipe, schema: Schema) -> int:
+    """How many bytes the weights of this generator may take: their numbers, and names and shapes before them."""
+    expected = _expected_tensors(recipe, schema)
+    header = 1024 + sum(len(name) + 256 for name in expected)
+    return header + sum(tensor.numel() * tensor.element_size() for tensor in expected.values())
 
 
 def _expected_tensors(recipe: Recipe, schema: Schema) -> dict[str, Tensor]:
