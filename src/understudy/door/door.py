@@ -84,9 +84,14 @@ class Door:
         """The sum over all records, with the noise that was charged for this purpose.
 
         Raises:
-            PlanError: the plan does not charge it.
+            PlanError: the plan does not charge it, or charges it for Poisson batches only.
             BudgetError: everything that was charged for this purpose is drawn already.
         """
+        if isinstance(self._charges.get(purpose), SubsampledGaussian):
+            raise PlanError(
+                f"the plan charges the {purpose} for Poisson batches, and a sum over all records costs more. Ask for "
+                "it by `step`."
+            )
         scale = self._scale(purpose, query)
         if self.private and self._account is not None:
             self._account.announce(purpose)
