@@ -1,4 +1,4 @@
-"""The door's promises, each with planted bugs: a check runs a door and asserts one promise, and each bug fails its check."""
+"""The door's promises: a check runs a door and asserts one of them, and fails under each bug that is planted for it."""
 
 from __future__ import annotations
 
