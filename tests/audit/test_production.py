@@ -10,12 +10,13 @@ import pytest
 import torch
 
 from understudy.audit.canaries import CriticSubject, wide_mlp
-from understudy.audit.production import _Watched, engine_claim, engine_sampler, engine_step
+from understudy.audit.production import engine_claim, engine_sampler, engine_step
 from understudy.audit.step import Thoroughness, audit
 from understudy.audit.verdict import Outcome
+from understudy.door import door as the_door
 from understudy.door.noise import SeededNoise
-from understudy.dpsgd import PrivateStep
-from understudy.dpsgd import mechanism as engine_mechanism
+from understudy.dpsgd import NoisyGradients
+from understudy.dpsgd import step as the_step
 from understudy.dpsgd.batch import ClippedSum
 from understudy.dpsgd.clipping import (
     GlobalClip,
@@ -27,7 +28,7 @@ from understudy.dpsgd.clipping import (
     SeparateClip,
     WeightsBiasesClip,
 )
-from understudy.dpsgd.objectives import Hinge, Minimax, WassersteinPenalty
+from understudy.dpsgd.objectives import Minimax, Wasserstein, WassersteinPenalty
 from understudy.privacy.mechanisms import SubsampledGaussian
 
 MECHANISM = SubsampledGaussian(0.1, 1.15, 200)
@@ -46,14 +47,14 @@ RULES = [
     WeightsBiasesClip(1.0, 0.5, paired=True),
     QuantileAdaptiveClip(0.5, 1.0, 0.2, 5.0),
 ]
-OBJECTIVES = [Minimax(), Hinge(), WassersteinPenalty()]
+OBJECTIVES = [Minimax(), Wasserstein(), WassersteinPenalty()]
 PER_TENSOR = GroupedClip((1.0,) * 6, tuple((name,) for name in NAMES))
 
 
 def attack(
     clipping=RULES[0],
     objective=None,
-    make=_Watched,
+    make=NoisyGradients,
     noise=None,
     sampler=None,
     seed=0,
@@ -107,36 +108,34 @@ def test_correct_step_passes_under_every_rule(rule, objective):
     assert [verdict for verdict in outcomes if verdict.outcome is not Outcome.PASS] == []
 
 
-class WeakNoise(_Watched):
+class WeakNoise(SeededNoise):
     """Noise 3 % too small."""
 
-    def __init__(self, *args, **kwargs):
-        super().__init__(*args, **kwargs)
-        self._gradient_multiplier *= 0.97
+    def perturb(self, tensors, scale, factor):
+        super().perturb(tensors, 0.97 * scale, factor)
 
 
-class RootBatch(_Watched):
+class RootBatch(SeededNoise):
     """Noise divided by the root of the batch."""
 
-    def __init__(self, *args, **kwargs):
-        super().__init__(*args, **kwargs)
-        self._gradient_multiplier /= math.sqrt(self.divisor)
+    def perturb(self, tensors, scale, factor):
+        super().perturb(tensors, scale / math.sqrt(64), factor)
 
 
-class NoiseOnMean(_Watched):
+class NoiseOnMean(SeededNoise):
     """Noise of the sum's scale added to the mean."""
 
-    def __init__(self, *args, **kwargs):
-        super().__init__(*args, **kwargs)
-        self._gradient_multiplier *= self.divisor
+    def perturb(self, tensors, scale, factor):
+        super().perturb(tensors, 64 * scale, factor)
 
 
-class BareTensor(_Watched):
+class BareTensor(SeededNoise):
     """One bias leaves the step without noise."""
 
-    def _noisy_mean(self, total, divisor):
-        bare = total.gradients["body.0.bias"].clone() / divisor
-        return {**super()._noisy_mean(total, divisor), "body.0.bias": bare}
+    def perturb(self, tensors, scale, factor):
+        first, bias, *others = tensors
+        super().perturb([first, *others], scale, factor)
+        bias.mul_(factor)
 
 
 class OneKey(SeededNoise):
@@ -148,13 +147,13 @@ class OneKey(SeededNoise):
 
 
 @pytest.mark.parametrize(
-    ("make", "reading"),
+    ("noise", "reading"),
     [(WeakNoise, "variance"), (RootBatch, "multiplier"), (NoiseOnMean, "variance"), (BareTensor, "tensors")],
     ids=lambda value: getattr(value, "__name__", value),
 )
-def test_wrong_noise_is_caught(make, reading):
+def test_wrong_noise_is_caught(noise, reading):
     """Weak noise, noise over √B, noise on the mean, and one bare tensor fail their readings."""
-    assert reading in failing(attack(make=make, how=QUICK if make is WeakNoise else TINY))
+    assert reading in failing(attack(noise=noise(0), how=QUICK if noise is WeakNoise else TINY))
 
 
 def test_reused_key_is_caught():
@@ -173,7 +172,7 @@ def test_groups_without_the_root_are_caught(rule, monkeypatch):
 
 def test_clipped_average_is_caught(monkeypatch):
     """A step that clips the batch's gradient as a whole fails."""
-    plain = engine_mechanism.clipped_sum
+    plain = the_step.clipped_sum
 
     def average(critic, objective, batch, clipping):
         whole = plain(critic, objective, batch, GlobalClip(1e12))
@@ -181,24 +180,24 @@ def test_clipped_average_is_caught(monkeypatch):
         scaled = {name: g * (min(1.0, 1.0 / max(norm, 1e-12))) for name, g in whole.gradients.items()}
         return ClippedSum(scaled, 1.0, 0.0)
 
-    monkeypatch.setattr(engine_mechanism, "clipped_sum", average)
+    monkeypatch.setattr(the_step, "clipped_sum", average)
     assert "opposed" in failing(attack(how=replace(TINY, opposed_rounds=400), canaries=40))
 
 
 def test_divisor_of_the_realised_batch_is_caught(monkeypatch):
     """A step that divides by the number of records it happened to draw fails."""
-    plain, seen = engine_mechanism.draw_batch, [1]
+    plain, seen = the_step.critic_batch, [1]
 
-    def watching(critic, objective, records, indices, *args, **kwargs):
-        seen[0] = max(len(indices), 1)
-        return plain(critic, objective, records, indices, *args, **kwargs)
+    def watching(records, *args, **kwargs):
+        seen[0] = max(len(records), 1)
+        return plain(records, *args, **kwargs)
 
-    class Realised(_Watched):
-        def _noisy_mean(self, total, divisor):
-            released = super()._noisy_mean(total, divisor)
-            return {name: g * (divisor / seen[0]) for name, g in released.items()}
+    class Realised(NoisyGradients):
+        def step(self, *args, **kwargs):
+            released = super().step(*args, **kwargs)
+            return {name: g * (self.divisor / seen[0]) for name, g in released.items()}
 
-    monkeypatch.setattr(engine_mechanism, "draw_batch", watching)
+    monkeypatch.setattr(the_step, "critic_batch", watching)
     assert "divisor" in failing(attack(make=Realised, how=TINY))
 
 
@@ -212,13 +211,11 @@ def test_shuffled_batches_are_caught(monkeypatch):
             left = np.array_split(rng.permutation(rows), round(1 / rate))
         return torch.from_numpy(left.pop())
 
-    monkeypatch.setattr(engine_mechanism, "poisson_indices", shuffled)
-    sampler = engine_sampler(MECHANISM, SeededNoise(1), PrivateStep)
-    monkeypatch.undo()
+    sampler = engine_sampler(MECHANISM, SeededNoise(1))
 
     def drawing(rows):
         with monkeypatch.context() as patch:
-            patch.setattr(engine_mechanism, "poisson_indices", shuffled)
+            patch.setattr(the_door, "poisson_indices", shuffled)
             return sampler(rows)
 
     assert {"batch-size", "consecutive-batches"} <= failing(attack(sampler=drawing, how=TINY))

@@ -7,20 +7,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from understudy.recipes import find_recipe
-from understudy.recipes.parts import Activation, ConvCritic, DenseCritic
-
 from understudy.audit.production import ProductionSubject
 from understudy.audit.step import LOUD
 from understudy.audit.wide import WideCritic
 from understudy.door.noise import SeededNoise
 from understudy.dpsgd import explain
 from understudy.errors import PlanError
-from understudy.planning import without_label
 from understudy.privacy.mechanisms import SubsampledGaussian
 from understudy.records.encode import encoded_shape
 from understudy.schema import ImageSchema
 from understudy.synthesizers.gan.critics import build_critic
+from understudy.synthesizers.gan.parts import Activation, ConvCritic, DenseCritic
+from understudy.synthesizers.registry import find_recipe
 
 SIDE = ImageSchema(16, 16, 1, classes=("0", "1", "2"))
 CONV = ConvCritic(capacity=4)
@@ -34,7 +32,7 @@ CASES = {
 
 def build(recipe, canaries=16, schema=SIDE):
     """A recipe's critic, narrow and wide."""
-    schema = schema if recipe.conditional else without_label(schema)
+    schema = recipe.sees(schema)
     torch.manual_seed(0)
     critic = build_critic(recipe, schema)
     return critic, WideCritic(critic, encoded_shape(schema), canaries)

@@ -78,7 +78,7 @@ def _on_chosen_records(
     objective: Objective,
     noise: Noise,
     divisor: float,
-    make: Callable[..., NoisyGradients],
+    make: Callable[..., NoisyGradients] = NoisyGradients,
 ) -> Callable[[Critic, Rows, Rows], dict[str, Tensor]]:
     charge = Charge(_STEP, replace(mechanism, sampling_rate=1.0, steps=2**62, batch_cap=None, rows=None))
     step = make(_STEP, clipping, objective, divisor)
@@ -110,7 +110,6 @@ class ProductionSubject:
         divisor: the public divisor.
         sampler: draws one batch of row numbers.
         fakes: how many fake rows each step is handed; the same ones each time.
-        make: builds the step; tests pass a class with a planted error.
     """
 
     def __init__(
@@ -125,12 +124,11 @@ class ProductionSubject:
         divisor: float,
         sampler: Callable[[int], NDArray[np.int64]] | None = None,
         fakes: int = 2,
-        make: Callable[..., NoisyGradients] = NoisyGradients,
     ) -> None:
         self.name, self.canaries, self.sampler = name, wide.canaries, sampler
         self.blocks, self.shared = wide.own, wide.shared
         self._wide = wide
-        self._release = _on_chosen_records(mechanism, clipping, objective, noise, divisor, make)
+        self._release = _on_chosen_records(mechanism, clipping, objective, noise, divisor)
         nobody = wide.records(np.zeros((fakes, wide.canaries)))
         spread = torch.rand(fakes, *[1] * (nobody.dim() - 1), generator=torch.Generator().manual_seed(1))
         self._fakes = Rows(nobody * spread, wide.labels(fakes))
@@ -172,15 +170,13 @@ class _Nothing:
         del sums, batch
 
 
-def engine_sampler(
-    mechanism: SubsampledGaussian, noise: Noise, make: Callable[..., Door] = Door
-) -> Callable[[int], NDArray[np.int64]]:
+def engine_sampler(mechanism: SubsampledGaussian, noise: Noise) -> Callable[[int], NDArray[np.int64]]:
     """The batches that the door really draws: row numbers out of so many rows."""
     charge = Charge(_STEP, replace(mechanism, steps=2**62))
 
     def sampler(rows: int) -> NDArray[np.int64]:
         watched = _WatchedRows(torch.zeros(rows, 0))
-        make(watched, (charge,), noise).step(_STEP, _Nothing(), torch.zeros(1))
+        Door(watched, (charge,), noise).step(_STEP, _Nothing(), torch.zeros(1))
         taken: Tensor = watched.taken  # type: ignore[attr-defined]
         return taken.numpy()
 

@@ -21,7 +21,6 @@ import torch
 from torch import nn
 
 from understudy.audit.canaries import PASSED_ON
-from understudy.dpsgd.conditioning import Projection
 from understudy.dpsgd.critics import Critic
 from understudy.dpsgd.losses import real_loss
 from understudy.errors import PlanError
@@ -182,10 +181,6 @@ def _unit(vector: Tensor) -> Tensor:
 
 
 def _refuse_what_cannot_be_widened(critic: Critic) -> None:
-    if isinstance(critic.conditioning, Projection):
-        raise PlanError(
-            "a projection critic has no place for canaries: audit the recipe with one-hot labels."
-        )
     for layer in critic.body:
         if not isinstance(layer, (nn.Conv2d, nn.Linear, nn.Flatten)) and float(layer(torch.zeros(1)).abs()):
             raise PlanError(

@@ -84,9 +84,14 @@ class Door:
         """The sum over all records, with the noise that was charged for this purpose.
 
         Raises:
-            PlanError: the plan does not charge it.
+            PlanError: the plan does not charge it, or charges it for Poisson batches only.
             BudgetError: everything that was charged for this purpose is drawn already.
         """
+        if isinstance(self._charges.get(purpose), SubsampledGaussian):
+            raise PlanError(
+                f"the plan charges the {purpose} for Poisson batches, and a sum over all records costs more. Ask for "
+                "it by `step`."
+            )
         scale = self._scale(purpose, query)
         if self.private and self._account is not None:
             self._account.announce(purpose)
@@ -106,10 +111,15 @@ class Door:
             like: the batch comes in the dtype and on the device of this tensor.
 
         Raises:
-            PlanError: the plan does not charge it.
+            PlanError: the plan does not charge it, or its batch cap was accounted for fewer records than there are.
             BudgetError: all steps of the plan were taken.
         """
         mechanism = self.sampled(purpose)
+        if mechanism.batch_cap is not None and len(self._records) > (mechanism.rows or 0):
+            raise PlanError(
+                f"the batch cap was accounted for at most {mechanism.rows:,} records and there are more, which cut "
+                "batches more often. Plan with a larger number of rows, or without a cap."
+            )
         scale = self._scale(purpose, query)
         if self.private and self._account is not None:
             self._account.charge()

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from understudy.errors import PlanError
 
-__all__ = ["Conditioning", "OneHotChannels", "OneHotFeatures", "Projection", "Unconditional"]
+__all__ = ["Conditioning", "OneHotChannels", "OneHotFeatures", "Unconditional"]
 
 
 def _check_classes(classes: int) -> None:
@@ -58,22 +58,4 @@ class OneHotChannels:
         _check_classes(self.classes)
 
 
-@dataclass(frozen=True)
-class Projection:
-    """The body gives features h; the logit is head(h) + ⟨embedding(label), h⟩ (Miyato & Koyama 2018).
-
-    Args:
-        classes: the number of labels.
-        features: the width of the body's output.
-    """
-
-    kind: ClassVar[str] = "projection"
-
-    classes: int
-    features: int
-
-    def __post_init__(self) -> None:
-        _check_classes(self.classes)
-
-
-Conditioning = Unconditional | OneHotFeatures | OneHotChannels | Projection
+Conditioning = Unconditional | OneHotFeatures | OneHotChannels

@@ -10,11 +10,7 @@ value               what the body receives                       what the body r
 Unconditional       x as it is                                   one logit, (rows, 1)
 OneHotFeatures(k)   x flattened, then k scaled indicators        one logit, (rows, 1)
 OneHotChannels(k)   x (rows, c, h, w) with k constant channels   one logit, (rows, 1)
-Projection(k, f)    x as it is                                   f features h, (rows, f)
 ==================  ===========================================  ==============================
-
-With `Projection` the container owns two more layers: `head` (Linear f → 1) and `embedding` (k × f), and
-the logit is head(h) + ⟨embedding[label], h⟩.
 
 Layers that the fast path knows inside the body: Linear, Conv2d (groups = 1, dilation = 1, zero padding),
 ReLU, LeakyReLU, Tanh, Softplus, GELU, Sigmoid, SiLU, ELU, Flatten, AvgPool2d, LayerNorm, GroupNorm,
@@ -29,13 +25,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import nn
 
-from understudy.dpsgd.conditioning import (
-    Conditioning,
-    OneHotChannels,
-    OneHotFeatures,
-    Projection,
-    Unconditional,
-)
+from understudy.dpsgd.conditioning import Conditioning, OneHotChannels, OneHotFeatures, Unconditional
 from understudy.errors import UnsupportedModel
 
 if TYPE_CHECKING:
@@ -48,7 +38,7 @@ _UNCONDITIONAL = Unconditional()
 
 def condition(conditioning: Conditioning, x: Tensor, labels: Tensor | None) -> Tensor:
     """What the body receives: `x` with its label attached, in the way that `conditioning` says."""
-    if isinstance(conditioning, (Unconditional, Projection)):
+    if isinstance(conditioning, Unconditional):
         return x
     return torch.cat(_pieces(conditioning, x, labels), dim=1)
 
@@ -94,21 +84,14 @@ class Critic(nn.Module):
         super().__init__()
         self.body = body
         self.conditioning = conditioning
-        if isinstance(conditioning, Projection):
-            self.head = nn.Linear(conditioning.features, 1)
-            self.embedding = nn.Embedding(conditioning.classes, conditioning.features)
 
     def forward(self, x: Tensor, labels: Tensor | None = None) -> Tensor:
         """One logit per row."""
         h: Tensor = self.body(condition(self.conditioning, x, labels))
-        if isinstance(self.conditioning, Projection):
-            own: Tensor = self.embedding(_needed(labels, self.conditioning))
-            logits: Tensor = self.head(h).squeeze(1) + (own * h).sum(1)
-            return logits
         return h.reshape(h.shape[0])
 
     def known_conditioning(self) -> bool:
         """Whether the label enters in one of the ways of the table (and not by a subclass's own)."""
         return type(self) is Critic and isinstance(
-            self.conditioning, (Unconditional, OneHotFeatures, OneHotChannels, Projection)
+            self.conditioning, (Unconditional, OneHotFeatures, OneHotChannels)
         )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch.nn import functional
 
-from understudy.dpsgd.objectives import Hinge, Minimax, WassersteinPenalty
+from understudy.dpsgd.objectives import Minimax, WassersteinPenalty
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -35,8 +35,6 @@ def real_loss(objective: Objective, logits: Tensor) -> Tensor:
     if isinstance(objective, Minimax):
         target = torch.full_like(logits, 1.0 - objective.label_smoothing)
         return functional.binary_cross_entropy_with_logits(logits, target, reduction="none")
-    if isinstance(objective, Hinge):
-        return functional.relu(1.0 - logits)
     return -logits
 
 
@@ -44,8 +42,6 @@ def fake_loss(objective: Objective, logits: Tensor) -> Tensor:
     """The critic's loss of each fake record, from its logit."""
     if isinstance(objective, Minimax):
         return functional.softplus(logits)
-    if isinstance(objective, Hinge):
-        return functional.relu(1.0 + logits)
     return logits
 
 
@@ -53,8 +49,6 @@ def real_slope(objective: Objective, logits: Tensor) -> Tensor:
     """The derivative of `real_loss` in each logit."""
     if isinstance(objective, Minimax):
         return torch.sigmoid(logits) - (1.0 - objective.label_smoothing)
-    if isinstance(objective, Hinge):
-        return -(logits < 1.0).to(logits.dtype)
     return torch.full_like(logits, -1.0)
 
 
@@ -62,8 +56,6 @@ def fake_slope(objective: Objective, logits: Tensor) -> Tensor:
     """The derivative of `fake_loss` in each logit."""
     if isinstance(objective, Minimax):
         return torch.sigmoid(logits)
-    if isinstance(objective, Hinge):
-        return (logits > -1.0).to(logits.dtype)
     return torch.ones_like(logits)
 
 

@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from understudy.errors import PlanError
 
-__all__ = ["Hinge", "Minimax", "Objective", "Wasserstein", "WassersteinPenalty"]
+__all__ = ["Minimax", "Objective", "Wasserstein", "WassersteinPenalty"]
 
 
 @dataclass(frozen=True)
@@ -59,11 +59,4 @@ class WassersteinPenalty:
             raise PlanError(f"the penalty's weight must be finite and not negative, got {self.weight}.")
 
 
-@dataclass(frozen=True)
-class Hinge:
-    """max(0, 1 − D(real)) + max(0, 1 + D(fake)); the generator minimises −D(fake)."""
-
-    kind: ClassVar[str] = "hinge"
-
-
-Objective = Minimax | Wasserstein | WassersteinPenalty | Hinge
+Objective = Minimax | Wasserstein | WassersteinPenalty

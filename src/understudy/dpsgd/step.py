@@ -24,6 +24,7 @@ from understudy.dpsgd.clipping import (
     QuantileAdaptiveClip,
 )
 from understudy.dpsgd.gradients import clipped_sum, fakes_part, mean_norms
+from understudy.dpsgd.gradients.guard import trained_parameters
 from understudy.dpsgd.losses import penalty_weight
 from understudy.errors import PlanError
 from understudy.privacy.budget import Adjacency
@@ -87,6 +88,7 @@ class ClippedGradients:
         work: Callable[[Callable[..., ClippedSum]], ClippedSum] | None = None,
     ) -> None:
         self._critic, self._objective, self._rule = critic, objective, rule
+        self._trained = trained_parameters(critic)
         self.fakes, self._microbatches, self._weight = fakes, microbatches, count_weight
         self.fake_values: Tensor | None = None
         self._begun = False
@@ -97,7 +99,7 @@ class ClippedGradients:
     def zero(self) -> list[Tensor]:
         """No records."""
         self._begun = False
-        sums = [torch.zeros_like(one, dtype=torch.float64) for one in self._critic.parameters()]
+        sums = [torch.zeros_like(one, dtype=torch.float64) for one in self._trained.values()]
         return sums if self._weight is None else [*sums, torch.zeros(1, dtype=torch.float64)]
 
     def add(self, sums: list[Tensor], batch: Batch) -> None:
@@ -113,7 +115,7 @@ class ClippedGradients:
         records = replace(records, fake_values=self.fake_values)
         summed = partial(clipped_sum, self._critic, self._objective, records, self._rule)
         total = summed() if self._work is None else self._work(summed)
-        for place, (name, _) in enumerate(self._critic.named_parameters()):
+        for place, name in enumerate(self._trained):
             sums[place] = total.gradients[name].add_(sums[place]) if self._begun else total.gradients[name]
         self._begun = True
         if self._weight is not None:
@@ -184,8 +186,10 @@ class NoisyGradients:
                 query.fake_values = free.values
             seen = door.step(self.purpose, query, like)
             self._follow_quantile(seen.values, weight)
-            names = [name for name, _ in critic.named_parameters()]
-            mean = {name: one.div_(divisor) for name, one in zip(names, seen.values, strict=False)}
+            mean = {
+                name: one.div_(divisor)
+                for name, one in zip(trained_parameters(critic), seen.values, strict=False)
+            }
             for name, gradient in ({} if free is None else free.gradients).items():
                 mean[name] += gradient
             return {name: one.to(like.dtype) for name, one in mean.items()}

@@ -92,7 +92,7 @@ def _walk(
     tape = Tape()
     start, chain = chain.begin(x, labels)
     values = chain.values(start)
-    chain.note_loss(values, labels, slopes(chain.logits(values[-1], labels)), tape)
+    chain.note_loss(values, slopes(values[-1].flatten()), tape)
     return tape, values
 
 
@@ -112,5 +112,5 @@ def _walk_penalty(
         start, chain = chain.begin(batch.interpolates(), batch.real_labels)
         values = chain.values(start)
     tape = Tape()
-    chain.note_penalty(values, batch.real_labels, partial(penalty_slope, objective), tape)
+    chain.note_penalty(values, partial(penalty_slope, objective), tape)
     return tape

@@ -35,8 +35,8 @@ def refuse_unsafe_layers(critic: nn.Module) -> None:
             )
         if parametrize.is_parametrized(module) or hasattr(module, "weight_u"):
             raise UnsupportedModel(
-                f"{where} recomputes its weight at every forward pass. Use a plain layer, and "
-                "engine.postprocess.spectral_normalise after the noisy step."
+                f"{where} recomputes its weight at every forward pass, out of sight of the clipping. Use a "
+                "plain layer."
             )
 
 

@@ -127,7 +127,7 @@ class _Unweighted:
 
 
 class LinearLayer(_Bilinear):
-    """z = a·Wᵀ + bias on flat rows; also the embedding of a projection head."""
+    """z = a·Wᵀ + bias on flat rows."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None, names: tuple[str | None, str | None]) -> None:
         self.weight = weight

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import nn
 
-from understudy.dpsgd.conditioning import OneHotChannels, OneHotFeatures, Projection
-from understudy.dpsgd.critics import Critic, condition, label_features, one_hot
+from understudy.dpsgd.conditioning import OneHotChannels, OneHotFeatures
+from understudy.dpsgd.critics import Critic, condition, label_features
 from understudy.dpsgd.gradients.layers import (
     ConvLayer,
     FlattenLayer,
@@ -39,14 +39,10 @@ class Chain:
     Args:
         layers: the body, in order.
         conditioning: how the label enters.
-        head: of a projection critic: features → 1.
-        embedding: of a projection critic, read as a layer features → classes of which the label picks one.
     """
 
     layers: tuple[Layer, ...]
     conditioning: Conditioning
-    head: LinearLayer | None = None
-    embedding: LinearLayer | None = None
 
     @property
     def piecewise_linear(self) -> bool:
@@ -87,39 +83,19 @@ class Chain:
             values.append(layer.forward(values[-1]))
         return values
 
-    def logits(self, h: Tensor, labels: Tensor | None) -> Tensor:
-        """One logit per row, from the last value."""
-        if self.head is None or self.embedding is None:
-            return h.reshape(h.shape[0])
-        scores = self.embedding.forward(h)
-        return self.head.forward(h).squeeze(1) + (scores * self._one_hot(labels, h)).sum(1)
+    def note_loss(self, values: list[Tensor], slopes: Tensor, tape: Tape) -> None:
+        """Note every parameter's gradient of a loss, given its slopes in the last value."""
+        self._note_back(values, [slopes.reshape(values[-1].shape), *[None] * len(self.layers)], tape)
 
-    def note_loss(self, values: list[Tensor], labels: Tensor | None, slopes: Tensor, tape: Tape) -> None:
-        """Note every parameter's gradient of a loss, given its slope in the logit of each row."""
-        u = slopes.reshape(-1, 1)
-        ends = self._ends(values[-1], labels, u)
-        for layer, end in ends:
-            layer.note(values[-1], end, tape)
-        self._note_back(values, [_pull_ends(ends, values[-1], u), *[None] * len(self.layers)], tape)
-
-    def note_penalty(
-        self,
-        values: list[Tensor],
-        labels: Tensor | None,
-        slopes_of: Callable[[Tensor], Tensor],
-        tape: Tape,
-    ) -> None:
+    def note_penalty(self, values: list[Tensor], slopes_of: Callable[[Tensor], Tensor], tape: Tape) -> None:
         """Note every parameter's gradient of a loss that depends on the input gradient ∂ logit / ∂ x of each row.
 
         Args:
             values: what `values` gave at the rows in question.
-            labels: their labels.
             slopes_of: from the input gradients, the loss's slopes in them.
             tape: where to note.
         """
-        ones = values[-1].new_ones(values[-1].shape[0], 1)
-        ends = self._ends(values[-1], labels, ones)
-        outputs = [_pull_ends(ends, values[-1], ones)]
+        outputs = [torch.ones_like(values[-1])]
         for layer, value in zip(reversed(self.layers), reversed(values[:-1]), strict=True):
             outputs.append(layer.pull(value, outputs[-1]))
         t = slopes_of(self._without_label(outputs.pop()))
@@ -127,8 +103,6 @@ class Chain:
         for layer, value in zip(self.layers, values[:-1], strict=True):
             t, bend = layer.push(value, outputs.pop(), t, tape)
             bends.append(bend)
-        for layer, end in ends:
-            layer.push(values[-1], end, t, tape)
         self._note_back(values, [None, *reversed(bends)], tape)
 
     def _note_back(self, values: list[Tensor], gradients: list[Tensor | None], tape: Tape) -> None:
@@ -149,17 +123,6 @@ class Chain:
                 u = layer.pull(value, u) if position > lowest else None
             u = other if u is None else u if other is None else u + other
 
-    def _ends(self, h: Tensor, labels: Tensor | None, slopes: Tensor) -> list[tuple[LinearLayer, Tensor]]:
-        """The layers behind the body, each with the gradient at its output."""
-        if self.head is None or self.embedding is None:
-            return []
-        return [(self.head, slopes), (self.embedding, slopes * self._one_hot(labels, h))]
-
-    def _one_hot(self, labels: Tensor | None, like: Tensor) -> Tensor:
-        assert isinstance(self.conditioning, Projection)
-        assert labels is not None
-        return one_hot(labels, self.conditioning.classes, like)
-
     def _without_label(self, u: Tensor) -> Tensor:
         """The gradient at the record itself: zero at the label's features or channels, which are not varied."""
         if not isinstance(self.conditioning, (OneHotFeatures, OneHotChannels)):
@@ -169,13 +132,6 @@ class Chain:
         own = u.clone()
         own[:, u.shape[1] - self.conditioning.classes :] = 0.0
         return own
-
-
-def _pull_ends(ends: list[tuple[LinearLayer, Tensor]], h: Tensor, slopes: Tensor) -> Tensor:
-    """The gradient at the body's output."""
-    if not ends:
-        return slopes.reshape(h.shape)
-    return torch.stack([layer.pull(h, end) for layer, end in ends]).sum(0)
 
 
 def read_chain(critic: nn.Module) -> Chain | str:
@@ -201,13 +157,7 @@ def read_chain(critic: nn.Module) -> Chain | str:
         and layers.count(first) == 1
     ):
         layers[0] = LabelledLayer.split(first, critic.conditioning.classes)
-    if not isinstance(critic.conditioning, Projection):
-        return Chain(tuple(layers), critic.conditioning)
-    head = _layer_for(critic.head, _names_of(critic.head, names))
-    assert isinstance(head, LinearLayer)
-    weight = critic.embedding.weight
-    embedding = LinearLayer(weight.detach(), None, (names.get(id(weight)), None))
-    return Chain(tuple(layers), critic.conditioning, head, embedding)
+    return Chain(tuple(layers), critic.conditioning)
 
 
 def _shares_weights(critic: nn.Module) -> bool:
