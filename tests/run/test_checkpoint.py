@@ -21,8 +21,8 @@ PLAN = tiny_plan(TINY_IMAGES, steps=12)
 
 
 def after(steps: int) -> Callable[[], bool]:
-    """A stop request that comes after this many steps."""
-    left = [steps]
+    """A stop request that comes after this many steps; it is asked once before them, when the rows are read."""
+    left = [steps + 1]
 
     def asked() -> bool:
         left[0] -= 1

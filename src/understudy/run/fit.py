@@ -65,7 +65,6 @@ def fit(
         CheckpointError: the checkpoint is not one of this run.
         Interrupted: the run was asked to stop.
     """
-    public_rows = _public_rows(public, plan)
     run = Run(
         plan,
         account=account,
@@ -74,6 +73,7 @@ def fit(
         device=chosen_device(device),
         on_progress=on_progress,
     )
+    public_rows = _public_rows(public, plan)
     run.pay()
     rows = _private_rows(data, run, plan, stop)
     run.open(rows, public_rows)
@@ -112,8 +112,8 @@ def fit_in_stages(
                 "stages of a run need one recipe, one noise and growing numbers of steps, "
                 f"got {before.steps:,} and {after.steps:,} steps of {before.recipe.name!r} and {after.recipe.name!r}."
             )
-    public_rows = _public_rows(public, last)
     run = Run(last, seed=insecure_seed, on_progress=on_progress)
+    public_rows = _public_rows(public, last)
     run.open(_private_rows(data, run, last, None), public_rows)
     for plan in plans:
         run.train(public_rows, until=plan.steps)
