@@ -6,9 +6,6 @@ import itertools
 from dataclasses import replace
 
 import pytest
-from understudy.recipes import RECIPES, Recipe, recipe_from_toml, recipe_to_toml
-from understudy.recipes.papers import DP_GAN_BASIC, dp_cgan_tf2, dp_gan, small_images
-from understudy.recipes.parts import NoWarmStart, PublicWarmStart
 
 from tiny import TINY_IMAGES, tiny_images
 from understudy.dpsgd.clipping import GroupedClip, MicrobatchClip, PublicAdaptiveClip, WeightsBiasesClip
@@ -16,11 +13,15 @@ from understudy.errors import RecipeError
 from understudy.planning import plan
 from understudy.privacy.budget import Adjacency
 from understudy.run.fit import fit
+from understudy.synthesizers.gan.papers import DP_GAN_BASIC, dp_cgan_tf2, dp_gan, small_images
+from understudy.synthesizers.gan.parts import ConvCritic, DeconvGenerator, PublicWarmStart
+from understudy.synthesizers.gan.recipe import GanRecipe
+from understudy.synthesizers.registry import RECIPES, recipe_from_toml, recipe_to_toml
 
 SWITCHES = list(itertools.product((False, True), repeat=4))
 
 
-def switched(on: tuple[bool, bool, bool, bool]) -> Recipe:
+def switched(on: tuple[bool, bool, bool, bool]) -> GanRecipe:
     return dp_gan(separate_biases=on[0], cluster_weights=on[1], adapt_bounds=on[2], warm_start=on[3])
 
 
@@ -29,7 +30,7 @@ def test_the_four_strategies_are_independent_switches(on: tuple[bool, bool, bool
     """Each of the sixteen combinations is a recipe with the parts that its switches name, and survives TOML."""
     recipe = switched(on)
     biases, clustered, adapted, warm = on
-    assert isinstance(recipe.warm_start, PublicWarmStart if warm else NoWarmStart)
+    assert (recipe.warm_start is not None) == warm
     assert isinstance(recipe.clipping, PublicAdaptiveClip) == adapted
     if isinstance(recipe.clipping, PublicAdaptiveClip):
         assert recipe.clipping.separate_biases == biases
@@ -60,12 +61,8 @@ def test_strategies_train(on: tuple[bool, bool, bool, bool]) -> None:
     assert len(release.sample(3, seed=0)) == 3
 
 
-def _shrunk(recipe: Recipe) -> Recipe:
-    from understudy.recipes.parts import ConvCritic, DeconvGenerator
-
-    warm = (
-        PublicWarmStart(steps=2, batch=8) if isinstance(recipe.warm_start, PublicWarmStart) else NoWarmStart()
-    )
+def _shrunk(recipe: GanRecipe) -> GanRecipe:
+    warm = None if recipe.warm_start is None else PublicWarmStart(steps=2, batch=8)
     return replace(
         recipe, critic=ConvCritic(capacity=2), generator=DeconvGenerator(capacity=2), warm_start=warm
     )

@@ -7,29 +7,31 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from understudy.recipes import RECIPES
-from understudy.recipes.parts import UniformLabels
 
 from understudy.cli.running import saved_plan
 from understudy.codec import from_json, to_json
 from understudy.dpsgd.clipping import GlobalClip
 from understudy.errors import BudgetError, PlanError
-from understudy.planning import Plan, plan, without_label
+from understudy.planning import Plan, plan
 from understudy.privacy.accounting import spent
 from understudy.privacy.budget import Adjacency
-from understudy.schema import Categorical, Continuous, ImageSchema, TableSchema
+from understudy.schema import Categorical, CodeSchema, Continuous, ImageSchema, TableSchema
+from understudy.synthesizers.registry import RECIPES
+from understudy.synthesizers.shared.parts import LABELS, ROWS
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 TABLE = TableSchema((Continuous("x", 0, 1), Categorical("y", ("a", "b"))), label="y")
 IMAGES = ImageSchema(28, 28, 1, classes=("a", "b"))
-FREE_LABELS = replace(RECIPES["dp-cgan"], labels=UniformLabels())
+CODES = CodeSchema(("a", "b", "c"))
+FREE = replace(IMAGES, label_weights=(0.5, 0.5))
+"""Declared class frequencies cost nothing, so that these plans hold private steps and nothing else."""
 
 
 def test_the_dp_cgan_setting_costs_what_it_should() -> None:
     """σ 1.15, q 0.01, 24,900 steps cost 8.165 by PLD and 8.802 by RDP (golden values)."""
-    made = plan(epsilon=9.6, rows=60_000, recipe=FREE_LABELS, noise_multiplier=1.15, steps=24_900)
+    made = plan(FREE, epsilon=9.6, rows=60_000, recipe="dp-cgan", noise_multiplier=1.15, steps=24_900)
     assert made.spent is not None
     assert made.spent.epsilon == pytest.approx(8.1651, abs=1e-3)
     assert made.spent.epsilon_rdp == pytest.approx(8.8019, abs=2e-4)
@@ -37,7 +39,7 @@ def test_the_dp_cgan_setting_costs_what_it_should() -> None:
 
 def test_steps_follow_from_noise_and_are_the_most_that_fit() -> None:
     """Given σ the plan takes as many steps as the budget allows; two percent more would not fit."""
-    made = plan(epsilon=3, rows=10_000, recipe=FREE_LABELS, batch=100, noise_multiplier=1.2)
+    made = plan(FREE, epsilon=3, rows=10_000, recipe="dp-cgan", batch=100, noise_multiplier=1.2)
     assert made.spent is not None
     assert made.spent.epsilon <= 3
     more = replace(
@@ -48,7 +50,7 @@ def test_steps_follow_from_noise_and_are_the_most_that_fit() -> None:
 
 def test_noise_follows_from_steps_and_is_the_least_that_fits() -> None:
     """Given steps the plan finds the least σ; one percent less would not fit."""
-    made = plan(epsilon=2, rows=10_000, recipe=FREE_LABELS, batch=100, steps=500)
+    made = plan(FREE, epsilon=2, rows=10_000, recipe="dp-cgan", batch=100, steps=500)
     assert made.spent is not None
     assert made.spent.epsilon <= 2
     less = replace(made.training, noise_multiplier=made.training.noise_multiplier * 0.99)
@@ -59,8 +61,8 @@ def test_epsilon_does_not_depend_on_the_clipping_bound() -> None:
     """The published dp-cgan fed σ·C to its accountant; here C cannot reach it."""
     costs = set()
     for bound in (0.01, 1.0, 100.0):
-        recipe = replace(FREE_LABELS, clipping=GlobalClip(bound))
-        made = plan(epsilon=3, rows=10_000, recipe=recipe, batch=100, noise_multiplier=1.2)
+        recipe = replace(RECIPES["dp-cgan"], clipping=GlobalClip(bound))
+        made = plan(FREE, epsilon=3, rows=10_000, recipe=recipe, batch=100, noise_multiplier=1.2)
         costs.add((made.spent, made.training))
     assert len(costs) == 1
 
@@ -68,28 +70,28 @@ def test_epsilon_does_not_depend_on_the_clipping_bound() -> None:
 def test_the_label_histogram_is_charged_when_labels_exist() -> None:
     """Class counts learned from private rows are a charge; an unlabelled schema has none."""
     labelled = plan(TABLE, epsilon=3, rows=10_000, recipe="dp-cgan", batch=100, steps=100)
-    assert labelled.label_release is not None
-    plain = plan(without_label(TABLE), epsilon=3, rows=10_000, recipe="dp-cgan", batch=100, steps=100)
-    assert plain.label_release is None
+    assert labelled.gaussian(LABELS) is not None
+    plain = plan(replace(TABLE, label=None), epsilon=3, rows=10_000, recipe="dp-cgan", batch=100, steps=100)
+    assert plain.gaussian(LABELS) is None
 
 
 def test_a_private_row_count_is_charged_and_does_not_move_the_sampling_rate() -> None:
     """Without public rows, the count is a mechanism and q is a constant."""
     made = plan(TABLE, epsilon=3, rows=None, recipe="dp-cgan", batch=100, steps=100)
-    assert made.row_release is not None
+    assert made.gaussian(ROWS) is not None
     assert made.training.sampling_rate == 0.01
 
 
 def test_both_given_and_too_dear_is_refused_with_the_cost() -> None:
     """Noise and steps that cost more than the budget are refused, and the message says how much they cost."""
-    with pytest.raises(BudgetError, match=r"costs ε = \d+\.\d+, more than the budget of 1"):
-        plan(epsilon=1, rows=60_000, recipe=FREE_LABELS, noise_multiplier=1.15, steps=24_900)
+    with pytest.raises(BudgetError, match=r"cost ε = \d+\.\d+, more than the budget of 1"):
+        plan(FREE, epsilon=1, rows=60_000, recipe="dp-cgan", noise_multiplier=1.15, steps=24_900)
 
 
 def test_a_batch_cap_is_in_the_mechanism_that_is_charged() -> None:
     """The cap of the plan is a field of the event that is accounted, costs a little, and survives JSON."""
-    free = plan(epsilon=2, rows=10_000, recipe=FREE_LABELS, batch=100, steps=200)
-    capped = plan(epsilon=2, rows=10_000, recipe=FREE_LABELS, batch=100, batch_cap=140, steps=200)
+    free = plan(FREE, epsilon=2, rows=10_000, recipe="dp-cgan", batch=100, steps=200)
+    capped = plan(FREE, epsilon=2, rows=10_000, recipe="dp-cgan", batch=100, batch_cap=140, steps=200)
     assert (capped.training.batch_cap, capped.training.rows) == (140, 10_000)
     least, found = free.training.noise_multiplier, capped.training.noise_multiplier
     assert least < found < 1.1 * least, "an event without the cap would cost the same"
@@ -102,16 +104,16 @@ def test_a_batch_cap_is_in_the_mechanism_that_is_charged() -> None:
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"recipe": FREE_LABELS, "rows": 10_000, "batch_cap": 139}, "choose 140 or more"),
-        ({"recipe": FREE_LABELS, "rows": None, "batch_cap": 500}, "public number of rows"),
-        ({"recipe": "understudy", "rows": 10_000, "batch_cap": 500}, "with a critic"),
-        ({"recipe": FREE_LABELS, "rows": 10_000, "batch_cap": 500, "epsilon": None}, "private recipe"),
+        ({"recipe": "dp-cgan", "rows": 10_000, "batch_cap": 139}, "choose 140 or more"),
+        ({"recipe": "dp-cgan", "rows": None, "batch_cap": 500}, "public number of rows"),
+        ({"recipe": "understudy", "rows": 10_000, "batch_cap": 500}, "needs private steps"),
+        ({"recipe": "dp-cgan", "rows": 10_000, "batch_cap": 500, "epsilon": None}, "needs private steps"),
     ],
 )
 def test_a_batch_cap_without_meaning_is_refused(options: dict[str, Any], text: str) -> None:
     """A cap that cuts often, or that no event describes, is refused before anything is spent."""
     with pytest.raises(PlanError, match=text):
-        plan(**{"epsilon": 2.0, "batch": 100, "steps": 20, **options})
+        plan(FREE, **{"epsilon": 2.0, "batch": 100, "steps": 20, **options})
 
 
 @pytest.mark.parametrize(
@@ -129,13 +131,13 @@ def test_a_batch_cap_without_meaning_is_refused(options: dict[str, Any], text: s
 def test_impossible_plans_are_refused_with_a_reason(options: dict[str, Any], error: type, text: str) -> None:
     """Bad settings give one clear message of the right type."""
     with pytest.raises(error, match=text):
-        plan(recipe=FREE_LABELS, **options)
+        plan(FREE, recipe="dp-cgan", **options)
 
 
 def test_a_large_delta_can_be_accepted_knowingly() -> None:
     """The override exists."""
     made = plan(
-        epsilon=1, delta=0.02, rows=100, recipe=FREE_LABELS, batch=10, steps=5, accept_large_delta=True
+        FREE, epsilon=1, delta=0.02, rows=100, recipe="dp-cgan", batch=10, steps=5, accept_large_delta=True
     )
     assert made.spent is not None
 
@@ -160,13 +162,14 @@ def test_an_unconditional_recipe_keeps_the_label_as_a_column() -> None:
 @pytest.mark.parametrize("name", sorted(RECIPES))
 def test_a_plan_survives_json(name: str) -> None:
     """A plan that is saved and read again is the same plan."""
-    made = plan(IMAGES, epsilon=8, rows=60_000, recipe=name, steps=50)
+    serving = (one for one in (IMAGES, TABLE, CODES) if RECIPES[name].refuses(one) is None)
+    made = plan(next(serving), epsilon=8, rows=60_000, recipe=name, steps=50)
     assert from_json(Plan, to_json(made)) == made
 
 
 def test_replace_one_costs_more_than_add_or_remove() -> None:
     """The second figure is printed, and is the larger one."""
-    made = plan(epsilon=5, rows=60_000, recipe=FREE_LABELS, steps=1000)
+    made = plan(FREE, epsilon=5, rows=60_000, recipe="dp-cgan", steps=1000)
     assert made.spent is not None
     assert made.spent.epsilon_replace_one is not None
     assert made.spent.epsilon_replace_one > made.spent.epsilon

@@ -6,9 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from understudy.recipes import RECIPES, find_recipe, recipe_from_toml, recipe_to_toml
 
-from understudy.errors import RecipeError
+from understudy.errors import PlanError, RecipeError
+from understudy.planning import plan
+from understudy.synthesizers.registry import RECIPES, find_recipe, recipe_from_toml, recipe_to_toml
 
 
 @pytest.mark.parametrize("name", sorted(RECIPES))
@@ -26,16 +27,24 @@ def test_every_recipe_names_its_source(name: str) -> None:
     assert 0 < len(recipe.summary) < 100
 
 
-def test_a_recipe_without_a_critic_shows_none_and_takes_none() -> None:
+@pytest.mark.parametrize("name", ["understudy-images", "understudy-tables", "understudy-codes"])
+def test_a_recipe_without_a_critic_shows_none_and_takes_none(name: str) -> None:
     """What is about a critic is not printed where there is none, and refused if it is set."""
-    shown = recipe_to_toml(RECIPES["understudy"])
-    for word in ("objective", "critic", "clipping", "turns", "clamp", "warm_start"):
+    shown = recipe_to_toml(RECIPES[name])
+    for word in ("objective", "critic", "clipping", "critic_steps", "clamp"):
         assert word not in shown
         assert word in recipe_to_toml(RECIPES["ppgan"])
-    with pytest.raises(RecipeError, match="clamp is about a critic"):
-        replace(RECIPES["understudy"], clamp=0.01)
-    with pytest.raises(RecipeError, match="critic is about a critic"):
+    with pytest.raises(RecipeError, match="clamp: unknown key"):
+        recipe_from_toml("clamp = 0.01\n" + shown)
+    with pytest.raises(RecipeError, match="critic: unknown key"):
         recipe_from_toml(shown + '\n[critic]\nkind = "dense"\nhidden = [7]\n')
+
+
+def test_options_without_effect_are_refused() -> None:
+    """A batch or noise for a table's recipe, which has neither, is an error that says so."""
+    for option in ({"batch": 9999}, {"noise_multiplier": 1.0}):
+        with pytest.raises(PlanError, match="would have no effect"):
+            plan(None, epsilon=1.0, rows=500, recipe="understudy-tables", **option)  # type: ignore[arg-type]
 
 
 def test_a_copied_file_with_one_changed_line_is_a_recipe(tmp_path: Path) -> None:
@@ -63,7 +72,7 @@ def test_the_dp_cgan_values_are_those_of_the_paper() -> None:
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        (("batch = 600", "batch = 0"), "at least 1"),
+        (("batch = 600", "batch = 0"), "must be positive"),
         (("batch = 600", 'batch = "many"'), "batch"),
         (("noise_multiplier = 1.15", "noise_multiplier = -1.0"), "must be positive"),
         (('kind = "separate"', 'kind = "magic"'), "magic"),

@@ -14,20 +14,17 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
-from understudy.dpsgd.mechanism import PrivateStep
-from understudy.dpsgd.nonprivate import NonPrivateStep
-from understudy.recipes.parts import MeanEmbedding
 
 from tiny import tiny_plan
+from understudy.door.door import Door
 from understudy.door.noise import SeededNoise
 from understudy.door.source import Rows
 from understudy.errors import PlanError
 from understudy.run.devices import Device, chosen_device
 from understudy.run.fit import fit
 from understudy.schema import ImageSchema
-from understudy.synthesizers.embedding.features import Embedding
-from understudy.synthesizers.embedding.fit import Apprentice, Performer, build_performer
-from understudy.synthesizers.gan.fit import Trainer
+from understudy.synthesizers.embedding.fit import EmbeddingFitter
+from understudy.synthesizers.gan.fit import GanFitter
 
 if TYPE_CHECKING:
     from understudy.planning import Plan
@@ -68,16 +65,18 @@ def rows() -> Rows:
     return Rows(torch.rand(64, 1, 16, 16, generator=source), torch.arange(64) % 2)
 
 
-def trained(plan: Plan, device: torch.device) -> Trainer:
-    """Three steps of a critic and its generator."""
-    weights = (0.5, 0.5) if plan.recipe.conditional else None
-    trainer = Trainer(plan.recipe, plan.schema, weights, 0, device)  # type: ignore[arg-type]
-    source = PrivateStep(plan.training, plan.recipe.clipping, plan.recipe.objective, SeededNoise(0), 8.0)
-    records = rows() if plan.recipe.conditional else Rows(rows().x)
+def trained(plan: Plan) -> GanFitter:
+    """All steps of a critic and its generator on the other device, with public rows as well."""
+    assert plan.schema is not None
+    fitter = plan.recipe.fitter(plan.schema, seed=0, device=META)
+    assert isinstance(fitter, GanFitter)
+    records = Rows(rows().x) if plan.schema.label_classes is None else rows()
+    door = Door(records, plan.run_charges, SeededNoise(0), private=plan.private, rows=64)
+    fitter.begin(door, None, lambda: None)
     with OneDevice():
         for _ in range(plan.steps):
-            trainer.advance(source, records, records)
-    return trainer
+            fitter.advance(door, records)
+    return fitter
 
 
 @pytest.mark.usefixtures("numbers_on_meta")
@@ -86,51 +85,54 @@ def trained(plan: Plan, device: torch.device) -> Trainer:
 def test_a_critic_trains_where_its_networks_are(recipe: str) -> None:
     """Fakes, labels, clipped sums, noise, optimisers and averages are on one device, and so is a resumed run."""
     plan = tiny_plan(SCHEMA, recipe=recipe, steps=6)
-    trainer = trained(plan, META)
-    assert {value.device for value in trainer.generator.state_dict().values()} == {META}
-    state = {name: torch.zeros(one.shape, dtype=one.dtype) for name, one in trainer.state().items()}
-    state["run:source"] = trainer.state()["run:source"]
-    trainer.restore(state)
+    fitter = trained(plan)
+    assert {value.device for value in fitter.generator.state_dict().values()} == {META}
+    state = {
+        name: one if name.startswith("run:") else torch.zeros(one.shape, dtype=one.dtype)
+        for name, one in fitter.state().items()
+    }
+    fitter.restore(state)
     with OneDevice():
-        trainer._move_generator()
+        fitter._move_generator()
 
 
 @pytest.mark.usefixtures("numbers_on_meta")
 def test_a_baseline_trains_where_its_networks_are() -> None:
     """The step without noise, which warm starts on public records use too, moves its rows to the critic."""
-    plan = tiny_plan(SCHEMA, recipe="small-images", steps=3)
-    assert plan.schema is not None
-    trainer = Trainer(plan.recipe, plan.schema, None, 0, META)
-    source = NonPrivateStep(plan.training.sampling_rate, plan.recipe.objective, SeededNoise(0), 8.0)
-    with OneDevice():
-        for _ in range(3):
-            trainer.advance(source, Rows(rows().x))
+    fitter = trained(tiny_plan(SCHEMA, recipe="small-images", steps=3, epsilon=None))
+    assert {value.device for value in fitter.critic.state_dict().values()} == {META}
 
 
 @pytest.mark.usefixtures("numbers_on_meta")
 def test_what_is_left_on_the_cpu_is_noticed() -> None:
     """The watch can fail: labels or latents that stay on the CPU are a mistake that it sees."""
     plan = tiny_plan(SCHEMA, recipe="dp-cgan", steps=3)
-    trainer = Trainer(plan.recipe, SCHEMA, (0.5, 0.5), 0, META)
-    trainer._device = CPU
+    fitter = plan.recipe.fitter(SCHEMA, seed=0, device=META)
+    assert isinstance(fitter, GanFitter)
+    fitter.label_weights, fitter._device = (0.5, 0.5), CPU
     with pytest.raises((AssertionError, RuntimeError), match=r"mixes|expected device"), OneDevice():
-        trainer._fakes()
+        fitter._fakes()
 
 
 @pytest.mark.usefixtures("numbers_on_meta")
 def test_a_generator_learns_from_a_statistic_where_it_is() -> None:
-    """Embedding, teacher, published means and latents follow the generator."""
-    plan = tiny_plan(SCHEMA, recipe="understudy", steps=3, epsilon=5.0, batch=None)
-    recipe = plan.recipe
-    whole = build_performer(recipe, SCHEMA)
-    assert isinstance(whole, Performer)
-    assert isinstance(recipe.statistic, MeanEmbedding)
-    means = torch.zeros(2, Embedding(recipe.statistic, (1, 16, 16)).width)
-    run = Apprentice(recipe, SCHEMA, means, whole.teacher, 0, META)
+    """Embedding, labeller, published means and latents follow the generator."""
+    plan = tiny_plan(SCHEMA, recipe="understudy", steps=3, epsilon=5.0)
+    fitter = plan.recipe.fitter(SCHEMA, seed=0, device=META)
+    assert isinstance(fitter, EmbeddingFitter)
+    door = Door(rows(), plan.run_charges, SeededNoise(0), rows=64)
+    fitter.begin(door, None, lambda: None)
     with OneDevice():
-        run.advance()
-        run.advance()
-    assert {value.device for value in run.generator.state_dict().values()} == {META}
+        fitter.advance(door, None)
+        fitter.advance(door, None)
+    assert {value.device for value in fitter.generator.state_dict().values()} == {META}
+
+
+def test_a_fit_that_takes_seconds_refuses_a_graphics_card() -> None:
+    """An option without effect is an error: tables are fitted on the CPU whatever was asked for."""
+    plan = tiny_plan(recipe="understudy", batch=None)
+    with pytest.raises(PlanError, match="leave --device meta out"):
+        plan.recipe.fitter(plan.schema, seed=0, device=META)  # type: ignore[arg-type]
 
 
 def test_the_device_that_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,19 +6,18 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from understudy.recipes import RECIPES
-from understudy.recipes.parts import MeanEmbedding, UpsamplingGenerator
 
 from tiny import TINY_IMAGES, TINY_TABLE
 from understudy.errors import PlanError
 from understudy.planning import Plan, plan
 from understudy.run.pace import paced
+from understudy.synthesizers.embedding.recipe import UNDERSTUDY_IMAGES, MeanEmbedding, UpsamplingGenerator
 
 
 def small_plan() -> Plan:
     recipe = replace(
-        RECIPES["understudy"],
-        statistic=MeanEmbedding(pixel_frequencies=5, wavelet_frequencies=7),
+        UNDERSTUDY_IMAGES,
+        embedding=MeanEmbedding(pixel_frequencies=5, wavelet_frequencies=7),
         generator=UpsamplingGenerator(hidden=(8,), channels=2),
         batch=8,
     )
@@ -48,5 +47,5 @@ def test_too_little_time_is_refused_with_the_time_it_needs() -> None:
 def test_private_steps_do_not_follow_a_clock() -> None:
     """The steps of a critic are charged in the plan, so a time budget for them is refused."""
     made = plan(TINY_TABLE, epsilon=5.0, delta=1e-3, rows=64, recipe="dp-cgan", batch=8, steps=5)
-    with pytest.raises(PlanError, match="part of its plan"):
+    with pytest.raises(PlanError, match="part of the plan"):
         paced(made, 10.0)

@@ -69,7 +69,6 @@ def fit(
         Interrupted: the run was asked to stop.
     """
     checked_plan(plan)
-    public_rows = _public_rows(public, plan)
     run = Run(
         plan,
         account=account,
@@ -78,6 +77,7 @@ def fit(
         device=chosen_device(device),
         on_progress=on_progress,
     )
+    public_rows = _public_rows(public, plan)
     run.pay()
     rows = _private_rows(data, run, plan, stop)
     run.open(rows, public_rows)
@@ -118,8 +118,8 @@ def fit_in_stages(
             )
     for plan in plans:
         checked_plan(plan)
-    public_rows = _public_rows(public, last)
     run = Run(last, seed=insecure_seed, on_progress=on_progress)
+    public_rows = _public_rows(public, last)
     run.open(_private_rows(data, run, last, None), public_rows)
     for plan in plans:
         run.train(public_rows, until=plan.steps)
