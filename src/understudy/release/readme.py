@@ -51,6 +51,7 @@ def _promise(card: Card) -> str:
         f"more than {factor} times as likely, except with probability {plan.spent.delta:g}. This holds against "
         "any attacker, with any other knowledge, now and later. It does not hide what is true of the whole population. "
         + unit.caveat
+        + "".join(f"\n\n> Note: {note}" for note in card.notes)
     )
 
 
@@ -84,7 +85,7 @@ def _making(card: Card) -> str:
     plan = card.plan
     lines = [
         f"- recipe: {plan.recipe.name} ({plan.recipe.source})",
-        f"- rows declared public: {'no' if plan.rows is None else f'{plan.rows:,}'}",
+        f"- rows declared public: {'no' if plan.rows is None else f'{plan.rows:,} (declared, not checked)'}",
         f"- public data used: {card.public_source or 'none'}",
         "- versions: " + ", ".join(f"{package.name} {package.version}" for package in card.packages),
     ]

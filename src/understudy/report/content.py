@@ -191,6 +191,7 @@ def _promise(card: Card, power: float | None) -> tuple[str, ...]:
             "later, and cannot be weakened by drawing more records. It does not hide what is true of the population "
             "as a whole."
         ),
+        *card.notes,
     )
 
 
@@ -245,7 +246,7 @@ def _making(card: Card) -> tuple[Fact, ...]:
         Fact(
             "rows",
             "not public" if plan.rows is None else f"{plan.rows:,}",
-            "declared public" if plan.rows else "",
+            "declared public, not checked" if plan.rows else "",
         ),
         Fact("public data", card.public_source or "none", "used beside the private records"),
         Fact("ledger", card.ledger_head or "none", "head of the record of spending"),

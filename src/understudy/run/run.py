@@ -18,6 +18,7 @@ from understudy.dpsgd.mechanism import PrivateStep
 from understudy.dpsgd.nonprivate import NonPrivateStep
 from understudy.errors import CheckpointError, Interrupted
 from understudy.recipes.parts import FixedCriticSteps, NoisyCodeCounts, NoisyMarginals, PublicWarmStart
+from understudy.release.notes import card_notes
 from understudy.release.release import Card, Release, packages_in_use
 from understudy.release.weights import weights_to_bytes
 from understudy.run.checkpoint import Checkpoints, RunState, load_checkpoint, save_checkpoint
@@ -213,11 +214,17 @@ class Run(ABC):
             plan=stage or self._plan,
             label_weights=self._published.label_weights,
             warnings=_warnings(self._plan, seeded=self._seed is not None),
+            notes=card_notes(self._plan, self._published_rows()),
             public_source=public_source,
             ledger_head=head,
             packages=packages_in_use(),
         )
         return Release(card, weights)
+
+    def _published_rows(self) -> float:
+        """The number of rows as declared, or as published with noise."""
+        rate = self._plan.training.sampling_rate if self._plan.recipe.has_critic else 1.0
+        return self._published.divisor / rate
 
     @abstractmethod
     def _take_up(self, account: Account, state: RunState, every: int) -> None:
