@@ -33,6 +33,7 @@ from understudy.privacy.mechanisms import (
     Selection,
     SubsampledGaussian,
 )
+from understudy.privacy.renyi import epsilon_by_rdp
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -337,7 +338,8 @@ def test_a_generous_cap_is_free() -> None:
     free = spent(training(0.01, 1.15, 24_900), DELTA)
     capped = spent(training(0.01, 1.15, 24_900, batch_cap=850, rows=60_000), DELTA)
     assert capped.epsilon == pytest.approx(free.epsilon, rel=1e-4)
-    assert capped.epsilon_rdp == free.epsilon_rdp
+    assert capped.epsilon_rdp == pytest.approx(free.epsilon_rdp, rel=1e-4)
+    assert capped.epsilon_rdp > free.epsilon_rdp  # type: ignore[operator]  # a thousandth of δ is kept for cuts
 
 
 def test_a_tight_cap_is_charged_and_has_no_second_opinion() -> None:
@@ -401,6 +403,24 @@ def test_equal_runs_are_composed_together() -> None:
     once = [*training(0.01, 1.15, 1000), Charge("count", GaussianRelease(9.0, 2))]
     assert spent(twice, DELTA) == spent(once, DELTA)
     assert spent([*twice, *training(0.01, 1.2, 500)], DELTA).epsilon > spent(once, DELTA).epsilon
+
+
+@pytest.mark.parametrize("steps", [1000, 100_000])
+def test_cuts_that_rdp_ignores_cost_less_than_what_is_kept_for_them(steps: int) -> None:
+    """Cuts that happen with probability t cost t·(1 + e^ε) of δ; at a large ε a cap must be the more generous."""
+
+    def cost(cap: int) -> float | None:
+        charges = training(0.01, 1.0, steps, batch_cap=cap, rows=60_000)
+        return epsilon_by_rdp(select_best(charges, 4), DELTA, ADD)
+
+    costs = {cap: cost(cap) for cap in range(700, 1000, 5)}
+    taken = [cap for cap, found in costs.items() if found is not None]
+    assert taken == list(range(min(taken), 1000, 5))
+    for cap in taken:
+        cuts = 4 * steps * stats.binom.sf(cap, 60_000, 0.01)
+        assert cuts * (1 + math.exp(costs[cap])) <= DELTA / 1000  # type: ignore[arg-type]
+    uncut = epsilon_by_rdp(select_best(training(0.01, 1.0, steps), 4), 0.999 * DELTA, ADD)
+    assert costs[min(taken)] == pytest.approx(uncut, rel=1e-9)
 
 
 def test_choosing_among_cut_batches_is_refused() -> None:

@@ -16,6 +16,7 @@ from tiny import tiny_frame
 from understudy.evaluation import Learner, evaluate
 from understudy.planning import plan
 from understudy.privacy.attacks import true_positive_rate
+from understudy.release.readme import model_card
 from understudy.report import Format, make_report
 from understudy.report.render import _code_list
 from understudy.run.fit import fit
@@ -70,6 +71,19 @@ def test_the_promise_says_what_the_accountant_says(table_release: Release) -> No
     assert "0.001" in page
     power = true_positive_rate(card.plan.charges, 0.01)
     assert f"at most {100 * power:.1f} in 100" in page
+
+
+@pytest.mark.parametrize(("kind", "unit"), [("table", "row"), ("image", "image"), ("code", "record")])
+def test_every_text_names_the_unit_that_is_protected(
+    kind: str, unit: str, request: pytest.FixtureRequest
+) -> None:
+    """Pages and the README of a release promise what holds for a row, not for a person, who may have several."""
+    release: Release = request.getfixturevalue(f"{kind}_release")
+    for text in (model_card(release.card), *(make_report(release, format=form) for form in Format)):
+        words = " ".join(text.split())
+        assert f"any one {unit} " in words
+        assert f"What is protected is one {unit}: whoever is in the data with several" in words
+        assert "person" not in words
 
 
 def test_public_pages_leave_out_internal_numbers(
@@ -165,14 +179,14 @@ def test_sections_follow_what_is_there(
     assert page.count("data:image/png") == 2
     assert 'id="audit"' not in page
     codes = make_report(code_release, audit=audit_result)
-    assert "codes of one synthetic person" in codes
+    assert "codes of one synthetic record" in codes
     assert 'id="audit"' in codes
     assert "every reading agrees" in codes
     assert "99.99 % confidence" in codes  # never rounded up to certainty
     assert 'id="utility"' not in codes
 
 
-def test_a_person_with_very_many_codes_does_not_fill_the_page() -> None:
+def test_a_record_with_very_many_codes_does_not_fill_the_page() -> None:
     """A generator that says yes to everything shows a few codes and how many more, not pages of them."""
     named = [f"c{number}" for number in range(100)]
     assert _code_list(named).endswith("c23 … and 76 more")

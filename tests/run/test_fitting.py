@@ -14,8 +14,9 @@ from tiny import TINY_IMAGES, TINY_TABLE, tiny_frame, tiny_images, tiny_plan
 from understudy.audit.rehearsal import stand_in_rows
 from understudy.door.noise import SecureNoise
 from understudy.errors import BudgetError, DataError, PlanError
-from understudy.planning import Plan
-from understudy.run.fit import Progress, fit, fit_in_stages
+from understudy.planning import Plan, plan
+from understudy.release.readme import model_card
+from understudy.run.fit import Progress, _public_source, fit, fit_in_stages, rehearse
 from understudy.synthesizers.gan.parts import PublicWarmStart
 from understudy.synthesizers.gan.recipe import GanRecipe
 from understudy.synthesizers.registry import RECIPES
@@ -171,6 +172,33 @@ def test_a_warm_start_has_turns_of_its_own() -> None:
     own, four, one = weights(None), weights(4), weights(1)
     assert all(torch.equal(own[name], four[name]) for name in own)
     assert not all(torch.equal(own[name], one[name]) for name in own)
+
+
+@pytest.mark.parametrize("recipe", ["dp-cgan", "understudy"])
+def test_a_large_delta_is_noted_by_the_noisy_count(recipe: str) -> None:
+    """Where the number of rows is private, the count that was charged tells whether δ is small, not the exact one."""
+    for delta, noted in ((0.01, True), (1e-4, False)):
+        made = plan(TINY_IMAGES, epsilon=5.0, delta=delta, rows=None, recipe=recipe, steps=2)
+        card = fit(tiny_images(1000), made).card
+        assert card.private
+        assert bool(card.notes) == noted
+        assert not noted or "δ = 0.01 is not below 1/rows" in model_card(card)
+    loud = plan(TINY_IMAGES, epsilon=5.0, delta=0.01, rows=None, recipe=recipe, steps=2)
+    (note,) = fit(tiny_images(1000), loud, insecure_seed=0).card.notes
+    assert "rows, by the noisy count that was charged)" in note
+    assert "(1,000 rows" not in note
+
+
+def test_a_declared_number_of_rows_is_said_to_be_unchecked() -> None:
+    """40,000 rows declared for 64 pass, because a refusal would tell; the card says that nobody checked."""
+    card = fit(tiny_frame(), tiny_plan(rows=40_000, delta=1e-5)).card
+    assert card.private
+    (note,) = card.notes
+    assert "40,000, was declared by the curator and not checked" in note
+    assert "40,000 (declared, not checked)" in model_card(card)
+    accepted = tiny_plan(delta=0.05, accept_large_delta=True)
+    assert "δ = 0.05 is not below 1/rows (64 rows, as declared)" in fit(tiny_frame(), accepted).card.notes[1]
+    assert fit(tiny_frame(), tiny_plan(epsilon=None)).card.notes == ()
 
 
 def test_the_card_names_no_path_of_public_data(tmp_path: Path) -> None:

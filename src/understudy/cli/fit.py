@@ -197,6 +197,8 @@ def _train(
 def _tell(release: Release, out: Path, *, as_json: bool) -> None:
     if not release.card.private:
         warn_not_private(release.card.warnings)
+    for note in release.card.notes:
+        err.print(f"note: {note}", highlight=False, markup=False)
     if as_json:
         cost = release.card.plan.spent
         epsilon = None if cost is None else cost.epsilon

@@ -50,6 +50,8 @@ class Door:
         rows: the number of records where that is declared public, else None.
         account: told before anything is drawn.
         used: how often each purpose was drawn before (after a resume).
+
+    `counted` is the number of records as declared, or as somebody had it published with noise; None until then.
     """
 
     def __init__(
@@ -70,6 +72,7 @@ class Door:
         self.private = private
         self.rows = rows
         self.used: dict[str, int] = dict(used or {})
+        self.counted: float | None = rows
 
     @property
     def chance(self) -> Chance:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import contextlib
 import functools
 import logging
+import math
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from understudy.privacy.budget import Adjacency
 from understudy.privacy.composition import expected_truncations, merged, untruncated
@@ -26,15 +29,20 @@ WHOLE_ORDERS = tuple(float(order) for order in (*range(2, 33), 48, 64, 128, 256)
 def epsilon_by_rdp(charges: tuple[Charge, ...], delta: float, adjacency: Adjacency) -> float | None:
     """ε by RDP, or None where cutting batches to their cap changes the mechanism noticeably.
 
-    RDP is not defined for cut batches. Where the expected number of cuts is below δ/1000 the cut mechanism
-    equals the uncut one except with that probability, and the uncut one is accounted.
+    RDP is not defined for cut batches. The cut mechanism equals the uncut one except with a probability of at most the
+    expected number of cuts, t. If the uncut one is (ε, δ')-private, the cut one is (ε, δ' + t·(1 + e^ε))-private:
+    a thousandth of δ is kept for the second term, and where that is too little there is no figure.
     """
-    if sum(expected_truncations(charge) for charge in charges) > delta / 1000:
+    cuts = sum(expected_truncations(charge) for charge in charges)
+    kept = delta / 1000 if cuts else 0.0
+    if cuts > kept:
         return None
     from dp_accounting.rdp import rdp_privacy_accountant
 
     orders = tuple(float(order) for order in rdp_privacy_accountant.DEFAULT_RDP_ORDERS)
-    return rdp_epsilon(tuple(untruncated(charge) for charge in charges), delta, adjacency, orders)
+    uncut = tuple(untruncated(charge) for charge in charges)
+    epsilon = rdp_epsilon(uncut, delta - kept, adjacency, orders)
+    return None if cuts and math.log(cuts) + float(np.logaddexp(0.0, epsilon)) > math.log(kept) else epsilon
 
 
 def rdp_epsilon(

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from understudy.privacy.accounting import Accountant
+from understudy.schema import unit_words
 
 if TYPE_CHECKING:
     from understudy.release.release import Card
@@ -41,14 +42,16 @@ def _promise(card: Card) -> str:
         reasons = list(card.warnings) or ["it was trained without noise"]
         bullets = "\n".join(f"- {reason}" for reason in reasons)
         return f"> **NOT PRIVATE.** Do not publish this generator:\n\n{bullets}"
-    factor = likelihood_factor(plan.spent.epsilon)
+    factor, unit = likelihood_factor(plan.spent.epsilon), unit_words(plan.schema)
     return (
         f"Made under differential privacy with ε = {plan.spent.epsilon:.4f} and δ = {plan.spent.delta:g} "
         f"(neighbouring data sets: {plan.spent.adjacency.value}).\n\n"
         "In words: whatever anyone concludes from this generator or from any number of records drawn from it, they "
-        f"would conclude almost as likely had any one person's record not been in the data: no outcome becomes "
+        f"would conclude almost as likely had any one {unit.one} not been in the data: no outcome becomes "
         f"more than {factor} times as likely, except with probability {plan.spent.delta:g}. This holds against "
-        "any attacker, with any other knowledge, now and later. It does not hide what is true of the whole population."
+        "any attacker, with any other knowledge, now and later. It does not hide what is true of the whole population. "
+        + unit.caveat
+        + "".join(f"\n\n> Note: {note}" for note in card.notes)
     )
 
 
@@ -82,7 +85,7 @@ def _making(card: Card) -> str:
     plan = card.plan
     lines = [
         f"- recipe: {plan.recipe.name} ({plan.recipe.source})",
-        f"- rows declared public: {'no' if plan.rows is None else f'{plan.rows:,}'}",
+        f"- rows declared public: {'no' if plan.rows is None else f'{plan.rows:,} (declared, not checked)'}",
         f"- public data used: {card.public_source or 'none'}",
         "- versions: " + ", ".join(f"{package.name} {package.version}" for package in card.packages),
     ]

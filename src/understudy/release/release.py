@@ -75,6 +75,7 @@ class Card:
         plan: schema, recipe, budget, charges and the certified cost.
         label_weights: class frequencies to draw labels from: declared, uniform, or published with noise.
         warnings: reasons why the guarantee does not hold; empty for a private release.
+        notes: what a reader should know beside that; the guarantee holds all the same.
         public_source: name and hash of the declared public data that was used, if any.
         ledger_head: hash of the last record of the ledger that was charged, if any.
         packages: what it was made with.
@@ -85,6 +86,7 @@ class Card:
     plan: Plan
     label_weights: tuple[float, ...] | None = None
     warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     public_source: str | None = None
     ledger_head: str | None = None
     packages: tuple[Package, ...] = ()

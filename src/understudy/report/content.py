@@ -13,7 +13,16 @@ from understudy.privacy.attacks import AttackPoint, attack_curve, true_positive_
 from understudy.privacy.mechanisms import SubsampledGaussian
 from understudy.records.images import Images
 from understudy.release.readme import describe_mechanism, likelihood_factor
-from understudy.schema import CodeSchema, Datetime, ImageSchema, Schema, TableSchema, TimeUnit, schema_to_toml
+from understudy.schema import (
+    CodeSchema,
+    Datetime,
+    ImageSchema,
+    Schema,
+    TableSchema,
+    TimeUnit,
+    schema_to_toml,
+    unit_words,
+)
 
 if TYPE_CHECKING:
     from understudy.audit.verdict import Audit
@@ -164,24 +173,25 @@ def _promise(card: Card, power: float | None) -> tuple[str, ...]:
                 "nor records drawn from it may be published."
             ),
         )
-    caught = 100 * power
+    caught, unit = 100 * power, unit_words(card.plan.schema)
     return (
         (
             "The generator was trained under differential privacy. Whatever anyone concludes from it, or from any "
-            "number of records drawn from it, they would conclude almost as surely if any one person had not been in "
-            "the data."
+            f"number of records drawn from it, they would conclude almost as surely if any one {unit.one} had not been "
+            f"in the data. {unit.caveat}"
         ),
         (
-            "In numbers: suppose an attacker wants to know whether a certain person was in the data, knows everything "
-            "else about everybody, and accuses 1 innocent person in 100. Of the people who really were in the data "
-            f"they recognise at most {caught:.1f} in 100; blind guessing recognises 1 in 100."
+            f"In numbers: suppose an attacker wants to know whether a certain {unit.one} was in the data, knows all "
+            f"others, and takes 1 in 100 {unit.many} that were not in it for one that was. Of the {unit.many} that "
+            f"really were in the data they recognise at most {caught:.1f} in 100; blind guessing recognises 1 in 100."
         ),
         (
-            f"No outcome becomes more than {likelihood_factor(cost.epsilon)} times as likely through one person's "
-            f"presence (e^ε), except with probability δ = {cost.delta:g}. This holds for every attacker, now and "
+            f"No outcome becomes more than {likelihood_factor(cost.epsilon)} times as likely through the presence of "
+            f"one {unit.one} (e^ε), except with probability δ = {cost.delta:g}. This holds for every attacker, now and "
             "later, and cannot be weakened by drawing more records. It does not hide what is true of the population "
             "as a whole."
         ),
+        *card.notes,
     )
 
 
@@ -236,7 +246,7 @@ def _making(card: Card) -> tuple[Fact, ...]:
         Fact(
             "rows",
             "not public" if plan.rows is None else f"{plan.rows:,}",
-            "declared public" if plan.rows else "",
+            "declared public, not checked" if plan.rows else "",
         ),
         Fact("public data", card.public_source or "none", "used beside the private records"),
         Fact("ledger", card.ledger_head or "none", "head of the record of spending"),

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["Format", "make_report"]
 
 SHOWN_CODES = 24
-"""How many codes of a synthetic person are listed before "and … more"."""
+"""How many codes of a synthetic record are listed before "and … more"."""
 
 
 class Format(enum.Enum):
@@ -110,7 +110,7 @@ def _example_rows(content: Content) -> tuple[tuple[str, ...], tuple[tuple[str, .
     if isinstance(content.schema, CodeSchema):
         codes = [name for name in content.schema.codes if name in frame.columns]
         listed = [[code for code in codes if row[code] > 0] for _, row in frame.iterrows()]
-        return ("codes of one synthetic person",), tuple((_code_list(row),) for row in listed)
+        return ("codes of one synthetic record",), tuple((_code_list(row),) for row in listed)
     rows = tuple(tuple(cell_text(value) for value in row) for row in frame.itertuples(index=False))
     return tuple(str(name) for name in frame.columns), rows
 

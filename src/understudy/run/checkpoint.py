@@ -57,6 +57,7 @@ class RunState:
         plan: what the run does; a resumed run must have the same plan.
         step: how many steps were taken, counting those that a crash lost.
         used: how often each purpose was drawn.
+        counted: the number of records as declared, or as published with noise; None if nobody asked.
         draws: how many draws the seeded source has made; None for secure noise, which has no state.
         entry: the number of the ledger's entry that the run is charged to.
     """
@@ -65,6 +66,7 @@ class RunState:
     plan: Plan
     step: int
     used: Mapping[str, int]
+    counted: float | None = None
     draws: int | None = None
     entry: str | None = None
 

@@ -15,6 +15,7 @@ import torch
 from understudy.door.door import Door
 from understudy.door.noise import SecureNoise, SeededNoise
 from understudy.errors import CheckpointError, Interrupted, PlanError
+from understudy.release.notes import card_notes
 from understudy.release.release import Card, Release, packages_in_use
 from understudy.release.weights import weights_to_bytes
 from understudy.run.checkpoint import RunState, load_checkpoint, save_checkpoint
@@ -138,6 +139,7 @@ class Run:
             self._fitter.begin(self._door, public, self._tick)
         else:
             self._fitter.restore(self._saved[1])
+            self._door.counted = self._saved[0].counted
         self._save()  # also after a resume: the steps that a crash lost are behind this state now
 
     def _used(self) -> dict[str, int]:
@@ -190,6 +192,7 @@ class Run:
             plan=self._plan,
             step=self._taken,
             used=dict(self._door.used),
+            counted=self._door.counted,
             draws=self._noise.draws if isinstance(self._noise, SeededNoise) else None,
             entry=self._account.entry if self._account is not None else None,
         )
@@ -214,6 +217,7 @@ class Run:
             plan=stage or self._plan,
             label_weights=self._fitter.label_weights,
             warnings=_warnings(self._plan, seeded=self._seed is not None),
+            notes=card_notes(self._plan, self._door.counted or 1.0),
             public_source=public_source,
             ledger_head=head,
             packages=packages_in_use(),

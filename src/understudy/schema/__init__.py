@@ -32,6 +32,7 @@ from understudy.schema.schemas import (
     schema_from_toml,
     schema_to_toml,
 )
+from understudy.schema.unit import Unit, unit_words
 
 __all__ = [
     "GRID_LIMIT",
@@ -52,9 +53,11 @@ __all__ = [
     "Schema",
     "TableSchema",
     "TimeUnit",
+    "Unit",
     "UnknownCodes",
     "load_schema",
     "save_schema",
     "schema_from_toml",
     "schema_to_toml",
+    "unit_words",
 ]

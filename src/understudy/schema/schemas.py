@@ -173,13 +173,13 @@ class LongFile:
 
 @dataclass(frozen=True)
 class CodeSchema:
-    """A set of codes per person, such as ICD-9 diagnoses: one record is one person.
+    """A set of codes per record, such as the ICD-9 diagnoses of one person.
 
     Args:
         codes: every code that is told apart.
         max_count: 1 keeps only whether a code occurs; more keeps how often, up to this many times.
         unknown: what to do with codes that are not listed.
-        label: an optional class of the person.
+        label: an optional class of the record.
         label_weights: the PUBLIC share of each class, or None if not public.
         long: the columns of files with one row per (person, code); None for one column per code.
         file: how cells are written where files differ from plain CSV.

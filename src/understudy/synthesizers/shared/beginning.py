@@ -27,7 +27,8 @@ def row_count(door: Door) -> float:
 
     if door.rows is not None:
         return float(door.rows)
-    return max(1.0, float(door.publish(ROWS, RowCount()).value))
+    door.counted = max(1.0, float(door.publish(ROWS, RowCount()).value))
+    return door.counted
 
 
 def label_weights(door: Door, schema: Schema) -> tuple[float, ...] | None:

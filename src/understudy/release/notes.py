@@ -1,0 +1,34 @@
+"""What a reader of a card should know about the number of rows, and that takes nothing from the guarantee."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from understudy.planning import Plan
+
+__all__ = ["card_notes"]
+
+
+def card_notes(plan: Plan, rows: float) -> tuple[str, ...]:
+    """Whether the number of rows was checked, and whether δ is small beside it.
+
+    Args:
+        plan: of the run.
+        rows: their number as declared, or as published with the noise that was charged; never the exact one.
+    """
+    if plan.budget is None:
+        return ()
+    notes = []
+    if plan.rows is not None:
+        notes.append(
+            f"The number of rows, {plan.rows:,}, was declared by the curator and not checked against the data. "
+            "ε does not depend on it; whether δ is small enough does."
+        )
+    if plan.budget.delta >= 1 / rows:
+        known = "as declared" if plan.rows is not None else "by the noisy count that was charged"
+        notes.append(
+            f"δ = {plan.budget.delta:g} is not below 1/rows ({rows:,.0f} rows, {known}): a mechanism that publishes "
+            "one row in full would satisfy it. Choose a smaller δ for such data."
+        )
+    return tuple(notes)
