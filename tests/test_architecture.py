@@ -11,7 +11,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "understudy"
 
 LEVELS = [
     {"errors", "_version"},
-    {"codec", "files"},
+    {"codec", "escaping", "files"},
     {"schema"},
     {"records"},
     {"privacy"},

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from understudy.cli.console import print_json, say
 from understudy.errors import SchemaError
 from understudy.files import write_whole
 
@@ -43,9 +43,7 @@ def draft(
         typer.echo(text, nl=False)
         return
     write_whole(out, text, error=SchemaError, new=True)
-    typer.echo(
-        f"wrote {out}" + ("" if from_public else f"; {text.count('FILL IN:')} facts to fill in"), err=True
-    )
+    say(f"wrote {out}" + ("" if from_public else f"; {text.count('FILL IN:')} facts to fill in"), to_err=True)
 
 
 @app.command()
@@ -74,12 +72,12 @@ def check(
         "unknown": encoded.unknown,
     }
     if as_json:
-        typer.echo(json.dumps(facts))
+        print_json(facts)
         return
-    typer.echo(f"{file} fits {schema}: {len(encoded)} records")
-    typer.echo(f"{encoded.clipped} values outside their bounds would be clipped")
-    typer.echo(f"{encoded.unknown} values unknown to the schema would be mapped")
-    typer.echo("These counts are private: do not publish them.")
+    say(f"{file} fits {schema}: {len(encoded)} records")
+    say(f"{encoded.clipped} values outside their bounds would be clipped")
+    say(f"{encoded.unknown} values unknown to the schema would be mapped")
+    say("These counts are private: do not publish them.")
 
 
 @app.command()

@@ -121,7 +121,7 @@ def _select(
     from understudy.tuning.selection import select, selection_cost
 
     cost = selection_cost(sweep, settings, choice)
-    err.print(f"one run: ε = {settings[0].epsilon:g}; the choice of the best: {cost}", highlight=False)
+    err.print(f"one run: ε = {settings[0].epsilon:g}; the choice of the best: {cost}")
     with progress_bar() as bar:
         task = bar.add_task("choosing the best run", total=100, note="")
         shares: dict[int, float] = {}
@@ -131,9 +131,9 @@ def _select(
             bar.update(task, completed=round(100 * sum(shares.values()) / runs))
 
         chosen = select(sweep, settings, folder, choice, bill, workers=workers, told=told)
-    out.print(f"chosen: {chosen.setting.label}", highlight=False)
+    out.print(f"chosen: {chosen.setting.label}")
     out.print(f"score: {chosen.right:.1f} test rows right" + (", with noise" if choice.score_noise else ""))
-    out.print(f"ε of the choice: {cost.epsilon:.4f} (by {cost.certified_by.value})", highlight=False)
+    out.print(f"ε of the choice: {cost.epsilon:.4f} (by {cost.certified_by.value})")
     err.print(f"released to {folder / 'best'}; look at it with: understudy inspect {folder / 'best'}")
 
 
@@ -163,7 +163,7 @@ def _curves(sweep: Sweep, settings: tuple[Setting, ...], folder: Path, bill: Bil
     title = f"{sweep.recipe.name} on {Path(sweep.data).name}"
     write_whole(page, curves_page(title, outcomes, limits, costs), private=True)
     for one, best in costs.items():
-        out.print(f"ε {one:g}: publishing the best of these runs would cost ε {best:.3f}", highlight=False)
+        out.print(f"ε {one:g}: publishing the best of these runs would cost ε {best:.3f}")
     err.print(f"curves written to {page} (internal, not for publication)")
 
 
