@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 import typer
@@ -31,7 +32,6 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
-    add_completion=False,
     help=(
         "Publish a generator instead of the data.\n\n"
         "Trains a generative model under differential privacy, releases it with a certificate of what was spent, "
@@ -64,8 +64,12 @@ app.add_typer(reproduce.app, name="reproduce")
 
 def main() -> None:
     """Run the command line; errors that are meant for people are printed without a traceback."""
+    console.suit_any_terminal()
     try:
-        app()
+        try:
+            app()
+        finally:
+            sys.stdout.flush()
     except UnderstudyError as problem:
         console.complain(str(problem))
         sys.exit(1)
@@ -73,4 +77,15 @@ def main() -> None:
         console.complain("interrupted.")
         sys.exit(130)
     except BrokenPipeError:
+        _drop_output()
         sys.exit(0)
+    except OSError as problem:
+        _drop_output()
+        console.complain(f"{problem}.")
+        sys.exit(1)
+
+
+def _drop_output() -> None:
+    """Send what is still to be written nowhere, so that Python does not fail over it once more when it ends."""
+    with open(os.devnull, "wb") as nowhere:  # noqa: PTH123 - a file descriptor is wanted
+        os.dup2(nowhere.fileno(), 1)

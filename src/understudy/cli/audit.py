@@ -203,7 +203,7 @@ def membership_command(
     from understudy.data import read
     from understudy.release.release import Release
 
-    err.print("[bold]INTERNAL[/]: this attack reads private rows; its result must not be published.")
+    err.print("INTERNAL: this attack reads private rows; its result must not be published.")
     loaded = Release.load(release)
     with progress_bar() as bar:
         task = bar.add_task("shadow generators", total=shadow, visible=shadow > 0, note="")
@@ -295,7 +295,7 @@ def _finish(result: Audit, as_json: bool) -> None:
             f"claimed ε = {result.claimed_epsilon:.4g} at δ = {result.delta:g}; proved: ε ≥ {result.lower_bound:.4g} "
             f"(confidence {100 * result.confidence:g} %)"
         )
-        out.print(f"[bold]{result.verdict.outcome.value}[/]: {result.verdict.says}")
+        out.print(f"{result.verdict.outcome.value}: {result.verdict.says}")
         if result.verdict.canaries_needed is not None:
             out.print(f"about {result.verdict.canaries_needed} canaries would decide.")
     raise typer.Exit(result.verdict.exit_code)

@@ -118,7 +118,7 @@ def fit_command(
     if time_budget is not None:
         made = _in_time(made, steps, time_budget, working, device)
     if not as_json:
-        err.print(str(made), highlight=False)
+        err.print(str(made))
     release = _train(
         records,
         made,

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markdown import Markdown
 
-from understudy.cli.console import out, print_json, warn_not_private
+from understudy.cli.console import print_json, print_markdown, warn_not_private
+from understudy.escaping import for_markdown
 
 __all__ = ["inspect_command"]
 
@@ -33,6 +33,6 @@ def inspect_command(
     if as_json:
         print_json(to_plain(card))
     else:
-        out.print(Markdown(model_card(card)))
+        print_markdown(model_card(card))
         if found is not None:
-            out.print(Markdown(f"## Audit\n\n{describe_audit(found)}"))
+            print_markdown(f"## Audit\n\n{for_markdown(describe_audit(found))}")

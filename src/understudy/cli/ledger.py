@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
+from understudy.cli.console import out, print_json
 from understudy.errors import LedgerError
 from understudy.files import write_whole
 from understudy.ledger.ledger import Ledger, remaining_epsilon
@@ -42,7 +42,7 @@ def register(
     budget = Budget(epsilon, delta, adjacency)
     with Ledger(ledger, create=True) as book:
         book.register(dataset, budget)
-    Console().print(f"{dataset}: {budget}", highlight=False)
+    out.print(f"{dataset}: {budget}")
 
 
 @app.command()
@@ -64,7 +64,7 @@ def show(
             raise LedgerError(
                 f"choose one data set with --dataset: {', '.join(names) or 'none is registered'}."
             )
-        _print_json(statements[0].to_plain())
+        print_json(statements[0].to_plain())
         return
     for statement in statements:
         _print_statement(statement)
@@ -92,7 +92,7 @@ def budget(
     assert limit is not None
     left = remaining_epsilon((*counted, *planned), limit)
     if as_json:
-        _print_json(
+        print_json(
             {
                 "dataset": dataset,
                 "epsilon_spent": total.epsilon,
@@ -104,10 +104,9 @@ def budget(
         )
         return
     when = "after the planned run" if planned else "now"
-    Console().print(
+    out.print(
         f"{dataset}: {limit}\nspent {when}: ε = {total.epsilon:.4g}\n"
         f"left for one more release: ε = {left:.4g}",
-        highlight=False,
     )
 
 
@@ -123,7 +122,7 @@ def export(
         book.verify()
         plain = book.statement(dataset).to_plain()
     if output is None:
-        _print_json(plain)
+        print_json(plain)
     else:
         write_whole(output, json.dumps(plain, indent=2, ensure_ascii=False) + "\n", error=LedgerError)
 
@@ -138,22 +137,14 @@ def close(
     """Close a run that was interrupted: only the steps it charged count from now on."""
     with Ledger(ledger) as book:
         closed = book.finish(book.entry(entry))
-    Console().print(
-        f"entry {closed.id}: {closed.steps_charged} of {closed.steps_planned} steps count", highlight=False
-    )
-
-
-def _print_json(plain: object) -> None:
-    typer.echo(json.dumps(plain, indent=2, ensure_ascii=False, allow_nan=False))
+    out.print(f"entry {closed.id}: {closed.steps_charged} of {closed.steps_planned} steps count")
 
 
 def _print_statement(statement: Statement) -> None:
-    console = Console()
     limit, cost = statement.budget, statement.spent
-    console.print(
+    out.print(
         f"{statement.dataset}: spent ε = {cost.epsilon:.4g} of {limit.epsilon:g} at δ = {limit.delta:g}, "
         f"{limit.adjacency.value}, by {cost.certified_by.name}",
-        highlight=False,
     )
     table = Table("entry", "status", "for", "steps", "release", "reserved")
     for entry in statement.entries:
@@ -161,5 +152,5 @@ def _print_statement(statement: Statement) -> None:
         steps = f"{entry.steps_charged} / {entry.steps_planned}"
         table.add_row(entry.id, entry.status.value, purposes, steps, (entry.release or "")[:12], entry.time)
     if statement.entries:
-        console.print(table)
-    console.print(f"head {statement.head}", highlight=False, soft_wrap=True)
+        out.print(table)
+    out.print(f"head {statement.head}", soft_wrap=True)

@@ -78,7 +78,7 @@ def plan_command(
     if as_json:
         print_json(to_plain(made))
         return
-    out.print(str(made), highlight=False)
+    out.print(str(made))
     if made.sampled is not None:
         out.print(_alternatives(made))
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
 from understudy.cli.console import out, print_json
 
@@ -81,7 +82,7 @@ def _narrow(facts: list[dict[str, str]]) -> Table:
     table = Table("name", "what it is", title="recipes", show_lines=True)
     for one in facts:
         told = " · ".join(f"{name} {value}" for name, value in one.items() if name not in ("name", "summary"))
-        table.add_row(one["name"], f"{one['summary']}\n[dim]{told}[/dim]")
+        table.add_row(one["name"], Text.assemble(one["summary"], "\n", (told, "dim")))
     table.columns[0].no_wrap = True
     return table
 

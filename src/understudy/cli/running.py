@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from understudy.cli.console import err
+from understudy.escaping import for_terminal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,9 +45,9 @@ def chosen_recipe(name: str | None, schema: Schema | None) -> Recipe | str:
         return name
     default = default_recipe(schema)
     if default.why is not None:
-        err.print(default.why, highlight=False)
+        err.print(default.why)
     elif schema is None:
-        err.print("no schema: planned as for labelled images; pass --schema for a table.", highlight=False)
+        err.print("no schema: planned as for labelled images; pass --schema for a table.")
     return default.recipe
 
 
@@ -122,7 +123,7 @@ def bill_for(folder: Path, ledger: Path | None, dataset: str | None, delta: floa
 
 def command_line() -> str:
     """This command, as the ledger notes it."""
-    return "understudy " + " ".join(sys.argv[1:])
+    return for_terminal("understudy " + " ".join(sys.argv[1:]))
 
 
 def _refuse_half(ledger: Path | None, dataset: str | None) -> None:
@@ -138,7 +139,6 @@ def _tell_own(path: Path) -> None:
     err.print(
         f"no ledger was given: this run is recorded in {path}. Other runs on the same data add up; "
         "register the data set with `understudy ledger register` to have that counted.",
-        highlight=False,
     )
 
 

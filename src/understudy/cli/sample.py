@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -15,7 +16,12 @@ __all__ = ["sample_command"]
 
 def sample_command(
     release: Annotated[Path, typer.Argument(help="Folder of a release.")],
-    out: Annotated[Path, typer.Option(help="Where to: .csv, .parquet, .npz, or .png to look at.")],
+    out: Annotated[
+        Path,
+        typer.Option(
+            help="Where to: .csv, .parquet, .npz, or .png to look at; - for CSV (JSON with --json) on standard output."
+        ),
+    ],
     rows: Annotated[int, typer.Option(min=1, help="How many records.")] = 1000,
     label: Annotated[str | None, typer.Option(help="Make only this class.")] = None,
     counts: Annotated[str | None, typer.Option(help="Records per class, such as 0=100,1=50.")] = None,
@@ -26,16 +32,27 @@ def sample_command(
             min=0, max=0.9999, help="How sure the teacher must be of an image; 0 takes every image."
         ),
     ] = None,
+    raw_text: Annotated[
+        bool,
+        typer.Option(
+            "--raw-text", help="In CSV, leave text that a spreadsheet would compute (=, +, -, @) as it is."
+        ),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable output.")] = False,
 ) -> None:
     """Draw synthetic records from a release, as many as you like.
 
-    Example:
+    Text cells of a CSV that begin with =, +, - or @ and are no numbers get an apostrophe before them, so that no
+    spreadsheet computes them.
+
+    Examples:
         understudy sample release/ --rows 100000 --out synthetic.parquet
+
+        understudy sample release/ --rows 10 --out - | head
     """
     from understudy.release.release import Release
     from understudy.release.sampling import sample_chunks
-    from understudy.release.write import write_records
+    from understudy.release.write import print_records, write_records
 
     loaded = Release.load(release)
     if not loaded.card.private:
@@ -45,10 +62,17 @@ def sample_command(
     chunks = sample_chunks(loaded, total, label=label, counts=wanted, seed=seed, certainty=certainty)
     with progress_bar() as bar:
         task = bar.add_task("sampling", total=total, note="")
-        written = write_records(
-            chunks, out, schema=loaded.schema, told=lambda count: bar.advance(task, count)
-        )
-    if as_json:
+
+        def told(count: int) -> None:
+            bar.advance(task, count)
+
+        if str(out) == "-":
+            written = print_records(chunks, sys.stdout, as_json=as_json, raw_text=raw_text, told=told)
+        else:
+            written = write_records(chunks, out, schema=loaded.schema, raw_text=raw_text, told=told)
+    if str(out) == "-":
+        err.print(f"{written:,} records written to standard output")
+    elif as_json:
         print_json({"written": str(out), "rows": written, "private": loaded.card.private})
     else:
         err.print(f"{written:,} records written to {out}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from understudy.cli.console import complain, print_json
+from understudy.cli.console import complain, print_json, say
 from understudy.errors import SchemaError
 from understudy.files import write_whole
 
@@ -90,7 +90,7 @@ def draft(
         typer.echo(text, nl=False)
         return
     write_whole(out, text, error=SchemaError, new=True)
-    typer.echo(f"wrote {out}" + ("" if from_public else f"; {_what_is_left(text)}"), err=True)
+    say(f"wrote {out}" + ("" if from_public else f"; {_what_is_left(text)}"), to_err=True)
 
 
 def _what_is_left(text: str) -> str:
@@ -120,7 +120,7 @@ def check(
             found = check_data(file, declared, progress=progress)
     except DataError as problem:
         if problem.private_detail is not None and not as_json:
-            typer.echo(f"PRIVATE, do not publish: {problem.private_detail}", err=True)
+            say(f"PRIVATE, do not publish: {problem.private_detail}", to_err=True)
         raise
     if as_json:
         facts = asdict(found) | {"fits": found.fits, "clipped": found.clipped, "unknown": found.unknown}
@@ -134,16 +134,16 @@ def check(
 
 
 def _tell(found: Checked, file: str, schema: Path) -> None:
-    typer.echo("What follows is private: do not publish it.")
+    say("What follows is private: do not publish it.")
     for note in found.notes:
-        typer.echo(f"note: {note}")
+        say(f"note: {note}")
     if found.ignored:
-        typer.echo(f"not in the schema, ignored: {', '.join(found.ignored)}")
+        say(f"not in the schema, ignored: {', '.join(found.ignored)}")
     for column in found.columns:
         if column.refused or column.missing or column.outside or column.unknown or column.off_grid:
-            typer.echo(str(column))
+            say(str(column))
     if found.fits:
-        typer.echo(f"{file} fits {schema}: {found.rows} records")
+        say(f"{file} fits {schema}: {found.rows} records")
 
 
 @app.command()

@@ -122,7 +122,7 @@ def _select(
     from understudy.tuning.selection import select, selection_cost
 
     cost = selection_cost(sweep, settings, choice)
-    err.print(f"one run: ε = {settings[0].epsilon:g}; the choice of the best: {cost}", highlight=False)
+    err.print(f"one run: ε = {settings[0].epsilon:g}; the choice of the best: {cost}")
     with progress_bar() as bar:
         task = bar.add_task("choosing the best run", total=100, note="")
         shares: dict[int, float] = {}
@@ -132,9 +132,9 @@ def _select(
             bar.update(task, completed=round(100 * sum(shares.values()) / runs))
 
         chosen = select(sweep, settings, folder, choice, bill, workers=workers, told=told)
-    out.print(f"chosen: {chosen.setting.label}", highlight=False)
+    out.print(f"chosen: {chosen.setting.label}")
     out.print(f"score: {chosen.right:.1f} test rows right" + (", with noise" if choice.score_noise else ""))
-    out.print(f"ε of the choice: {cost.epsilon:.4f} (by {cost.certified_by.value})", highlight=False)
+    out.print(f"ε of the choice: {cost.epsilon:.4f} (by {cost.certified_by.value})")
     err.print(f"released to {folder / 'best'}; look at it with: understudy inspect {folder / 'best'}")
 
 
@@ -164,11 +164,9 @@ def _curves(sweep: Sweep, settings: tuple[Setting, ...], folder: Path, bill: Bil
     page = folder / "curves.html"
     title = f"{sweep.recipe.name} on {Path(sweep.data).name}"
     write_whole(page, curves_page(title, outcomes, limits, together.epsilon, choices), private=True)
-    out.print(f"these {len(settings)} runs together cost {together}", highlight=False)
+    out.print(f"these {len(settings)} runs together cost {together}")
     for one, best in choices.items():
-        out.print(
-            f"a new choice with --select among runs of ε {one:g} would cost ε {best:.3f}", highlight=False
-        )
+        out.print(f"a new choice with --select among runs of ε {one:g} would cost ε {best:.3f}")
     err.print(f"curves written to {page} (internal, not for publication)")
 
 

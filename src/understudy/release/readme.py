@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from understudy.escaping import for_markdown
 from understudy.privacy.accounting import Accountant
 from understudy.schema import unit_words
 
@@ -40,7 +41,7 @@ def _promise(card: Card) -> str:
     plan = card.plan
     if not card.private or plan.spent is None:
         reasons = list(card.warnings) or ["it was trained without noise"]
-        bullets = "\n".join(f"- {reason}" for reason in reasons)
+        bullets = "\n".join(f"- {for_markdown(reason)}" for reason in reasons)
         return f"> **NOT PRIVATE.** Do not publish this generator:\n\n{bullets}"
     factor, unit = likelihood_factor(plan.spent.epsilon), unit_words(plan.schema)
     return (
@@ -66,7 +67,10 @@ def likelihood_factor(epsilon: float) -> str:
 def _charges(card: Card) -> str:
     plan = card.plan
     rows = ["| purpose | mechanism |", "|---|---|"]
-    rows += [f"| {charge.purpose} | {describe_mechanism(charge.mechanism)} |" for charge in plan.charges]
+    rows += [
+        f"| {for_markdown(charge.purpose)} | {for_markdown(describe_mechanism(charge.mechanism))} |"
+        for charge in plan.charges
+    ]
     if plan.spent is None:
         return "\n".join(rows)
     replace_one = plan.spent.epsilon_replace_one
@@ -84,10 +88,11 @@ def _charges(card: Card) -> str:
 def _making(card: Card) -> str:
     plan = card.plan
     lines = [
-        f"- recipe: {plan.recipe.name} ({plan.recipe.source})",
+        f"- recipe: {for_markdown(plan.recipe.name)} ({for_markdown(plan.recipe.source)})",
         f"- rows declared public: {'no' if plan.rows is None else f'{plan.rows:,} (declared, not checked)'}",
-        f"- public data used: {card.public_source or 'none'}",
-        "- versions: " + ", ".join(f"{package.name} {package.version}" for package in card.packages),
+        f"- public data used: {for_markdown(card.public_source or 'none')}",
+        "- versions: "
+        + for_markdown(", ".join(f"{package.name} {package.version}" for package in card.packages)),
     ]
     return "\n".join(lines)
 

@@ -11,19 +11,20 @@ import numpy as np
 
 from understudy import files
 from understudy.errors import ReleaseError
+from understudy.escaping import for_spreadsheet
 from understudy.records.images import Images
 from understudy.records.written import as_written, csv_options, text_encoding
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
-    from typing import Any
+    from typing import Any, TextIO
 
     import pandas as pd
 
     from understudy.schema import Schema
 
-__all__ = ["image_grid", "write_grid", "write_records"]
+__all__ = ["image_grid", "print_records", "spreadsheet_safe", "write_grid", "write_records"]
 
 _TABLE_ENDINGS = (".csv", ".parquet")
 _IMAGE_ENDINGS = (".npz", ".png")
@@ -34,6 +35,7 @@ def write_records(
     path: Path,
     *,
     schema: Schema | None = None,
+    raw_text: bool = False,
     told: Callable[[int], None] | None = None,
 ) -> int:
     """Write chunks to the file that the path's ending names and return how many records it holds.
@@ -45,6 +47,8 @@ def write_records(
         chunks: what `sample_chunks` yields.
         path: where to; replaced if it exists.
         schema: text files are written as its table [file] says, with its mark for empty cells.
+        raw_text: leave text in a .csv that a spreadsheet would compute as it is; by default such a cell (or heading)
+            gets an apostrophe before it. Numbers are never touched, and other kinds of files hold all text as it is.
         told: called with the number of records after each chunk, for a progress bar.
 
     Raises:
@@ -62,10 +66,61 @@ def write_records(
         raise ReleaseError(f"{path.name}: the release makes {kind}; use {' or '.join(fitting)}.")
     counted = _counted(first, chunks, told)
     files.remove_leftovers(path)
+    if path.suffix == ".csv" and not raw_text:
+        counted = map(spreadsheet_safe, counted)
     with files.replacing(path, error=ReleaseError) as work:
         if path.suffix == ".csv":
             return _csv(counted, work, schema)
         return {".parquet": _parquet, ".npz": _npz, ".png": _png}[path.suffix](counted, work)
+
+
+def print_records(
+    chunks: Iterator[pd.DataFrame | Images],
+    stream: TextIO,
+    *,
+    as_json: bool,
+    raw_text: bool = False,
+    told: Callable[[int], None] | None = None,
+) -> int:
+    """Write the rows of a table to a stream, as CSV or as a JSON list of objects; returns how many there are.
+
+    Raises:
+        ReleaseError: the records are images, which have no such form.
+    """
+    written = 0
+    for chunk in chunks:
+        if isinstance(chunk, Images):
+            raise ReleaseError("images cannot be written to standard output; use --out with .npz or .png.")
+        if as_json:
+            rows = chunk.to_json(orient="records", lines=True, force_ascii=False).rstrip("\n").split("\n")
+            stream.write(("[\n" if written == 0 else ",\n") + ",\n".join(rows))
+        else:
+            shown = chunk if raw_text else spreadsheet_safe(chunk)
+            shown.to_csv(stream, index=False, header=written == 0, lineterminator="\n")
+        written += len(chunk)
+        if told is not None:
+            told(len(chunk))
+    if as_json:
+        stream.write("\n]\n")
+    return written
+
+
+def spreadsheet_safe(frame: pd.DataFrame) -> pd.DataFrame:
+    """The table with an apostrophe before headings and text cells that a spreadsheet would compute."""
+    safe = frame.rename(columns=lambda name: for_spreadsheet(str(name)))
+    for place, kind in enumerate(frame.dtypes):
+        if getattr(kind, "kind", "O") in "biufcmM":
+            continue
+        column = frame.iloc[:, place]
+        changed = {
+            text: for_spreadsheet(text)
+            for text in column.dropna().unique()
+            if isinstance(text, str) and for_spreadsheet(text) != text
+        }
+        if changed:
+            plain = column.astype(object)
+            safe.isetitem(place, [changed.get(cell, cell) for cell in plain])
+    return safe
 
 
 def _counted(first: Any, rest: Iterator[Any], told: Callable[[int], None] | None) -> Iterator[Any]:

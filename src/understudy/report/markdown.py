@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from understudy.escaping import for_markdown, for_terminal
 from understudy.evaluation.result import Evaluation, Group, Measure
 from understudy.report.content import cell_text
 
@@ -22,12 +24,12 @@ BANNER = "> **Internal, not for publication.** Some numbers below read private r
 
 def as_markdown(content: Content) -> str:
     """All sections of the report, charts as tables."""
-    parts = [f"# {content.title}"]
+    parts = [f"# {for_markdown(content.title)}"]
     if not content.private:
-        parts.append("> **NOT PRIVATE.** " + " ".join(content.warnings))
+        parts.append("> **NOT PRIVATE.** " + for_markdown(" ".join(content.warnings)))
     if not content.public:
         parts.append(BANNER)
-    parts += ["## What is promised", *content.promise]
+    parts += ["## What is promised", *(for_markdown(line) for line in content.promise)]
     parts += [
         "## What was spent",
         _table(("purpose", "mechanism"), [(s.purpose, s.mechanism) for s in content.spending]),
@@ -47,7 +49,7 @@ def as_markdown(content: Content) -> str:
         "## How it was made",
         _table(("", "", ""), [(f.name, f.value, f.remark) for f in content.making]),
     ]
-    parts += [f"```console\n$ {content.command}\n```", f"```toml\n{content.recipe.strip()}\n```"]
+    parts += [_fenced("console", f"$ {content.command}"), _fenced("toml", content.recipe.strip())]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -65,7 +67,7 @@ def _evaluation(evaluation: Evaluation) -> list[str]:
                 f"## {headings[group]}",
                 _table(("measure", "value", "95 % interval", "ceiling", "floor"), rows),
             ]
-    return [*parts, *(f"- {_escaped(note)}" for note in evaluation.notes)]
+    return [*parts, *(f"- {for_markdown(note)}" for note in evaluation.notes)]
 
 
 def _audit(audit: Audit) -> list[str]:
@@ -73,8 +75,9 @@ def _audit(audit: Audit) -> list[str]:
     return [
         "## Audit",
         (
-            f"**{audit.verdict.outcome.value}**: {_escaped(audit.verdict.says)} Proved ε ≥ {audit.lower_bound:.3g}, "
-            f"claimed ε = {audit.claimed_epsilon:.3g}, {audit.canaries} canaries, {audit.rounds} rounds."
+            f"**{audit.verdict.outcome.value}**: {for_markdown(audit.verdict.says)} Proved "
+            f"ε ≥ {audit.lower_bound:.3g}, claimed ε = {audit.claimed_epsilon:.3g}, {audit.canaries} canaries, "
+            f"{audit.rounds} rounds."
         ),
         _table(("reading", "outcome", "observed", "claimed", "in words"), rows),
     ]
@@ -89,12 +92,14 @@ def _cells(measure: Measure) -> tuple[str, ...]:
     return name, number(measure.value), interval, number(measure.ceiling), number(measure.floor)
 
 
+def _fenced(language: str, text: str) -> str:
+    """A block of code whose fence is longer than any in the text, so that the text cannot end it."""
+    fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", text)), default=0))
+    return f"{fence}{language}\n{for_terminal(text)}\n{fence}"
+
+
 def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     if not rows:
         return ""
     lines = [header, ["---"] * len(header), *rows]
-    return "\n".join("| " + " | ".join(_escaped(cell) for cell in line) + " |" for line in lines)
-
-
-def _escaped(cell: str) -> str:
-    return cell.replace("|", "\\|").replace("\n", " ").replace("<", "&lt;")
+    return "\n".join("| " + " | ".join(for_markdown(cell) for cell in line) + " |" for line in lines)

@@ -6,8 +6,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, Task, TimeRemainingColumn
 from rich.progress import Progress as Bar
+from rich.text import Text
+
+from understudy.escaping import for_terminal
 
 if TYPE_CHECKING:
     from understudy.planning import Plan
@@ -53,13 +56,24 @@ def _spent_note(plan: Plan, done: int) -> str:
     return f"ε {coarse_epsilon(charges, plan.budget):.3f}"
 
 
+class _Words(ProgressColumn):
+    """A column of plain text: the description of a task, or its note."""
+
+    def __init__(self, *, note: bool) -> None:
+        super().__init__()
+        self._note = note
+
+    def render(self, task: Task) -> Text:
+        return Text(for_terminal(str(task.fields["note"] if self._note else task.description)))
+
+
 def progress_bar() -> Bar:
     """A progress bar on standard error: what, bar, steps, extra text, time left."""
     return Bar(
-        TextColumn("{task.description}"),
+        _Words(note=False),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("{task.fields[note]}"),
+        _Words(note=True),
         TimeRemainingColumn(),
         console=Console(stderr=True),
     )
