@@ -18,7 +18,7 @@ from understudy.cli.schema import app
 from understudy.data import Database, read
 from understudy.data.checking import check
 from understudy.data.databases import source_of
-from understudy.data.draft import draft
+from understudy.data.draft import draft_schema
 from understudy.errors import DataError
 from understudy.records.encode import encode
 from understudy.schema import (
@@ -151,7 +151,7 @@ def test_files_of_databases(make: Any, tmp_path: Path) -> None:
 
 
 def _learned(source: Database) -> TableSchema:
-    schema = schema_from_toml(draft(source, from_public=True))
+    schema = schema_from_toml(draft_schema(source, from_public=True))
     assert isinstance(schema, TableSchema)
     return schema
 
@@ -163,7 +163,7 @@ def test_a_server(postgresql: str) -> None:
         with pytest.raises(DataError, match="did not answer the query"):
             read(Database(postgresql, attempt), SCHEMA)
     _check_rows(Database(postgresql, SELECT))
-    text = draft(Database(postgresql, SELECT))
+    text = draft_schema(Database(postgresql, SELECT))
     assert 'kind = "integer"\nname = "age"' in text
     assert "correct" not in text
 

@@ -74,7 +74,7 @@ def draft(
         understudy schema draft wards.data --no-header --names age,ward,days --out schema.toml
     """
     from understudy.data.databases import source_of
-    from understudy.data.draft import draft as draft_schema
+    from understudy.data.draft import draft_schema
     from understudy.schema import FileFormat
 
     written = FileFormat(

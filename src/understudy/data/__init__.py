@@ -2,7 +2,7 @@
 
 from understudy.data.codes import from_long
 from understudy.data.databases import Database
-from understudy.data.draft import draft
+from understudy.data.draft import draft_schema
 from understudy.data.public.fetch import download_bar
 from understudy.data.public.known import known, known_names, known_schema
 from understudy.data.read import read
@@ -13,7 +13,7 @@ __all__ = [
     "Dataset",
     "Records",
     "download_bar",
-    "draft",
+    "draft_schema",
     "from_long",
     "known",
     "known_names",

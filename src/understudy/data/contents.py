@@ -46,6 +46,11 @@ class Contents:
     cells: pd.DataFrame | None = None
     frame: pd.DataFrame | None = None
 
+    @property
+    def names(self) -> list[str]:
+        """The names of its columns."""
+        return list(self.types.names) if self.cells is None else list(self.cells.columns)
+
 
 def contents_of(source: Any, file: FileFormat, *, whole: bool) -> Contents:
     """Look into a table.
