@@ -19,4 +19,4 @@ def test_every_example_of_the_page_is_a_schema(text: str) -> None:
 
 def test_the_page_shows_all_kinds() -> None:
     """One example for each kind of schema."""
-    assert [schema_from_toml(text).kind for text in EXAMPLES] == ["table", "images", "codes"]
+    assert [schema_from_toml(text).kind for text in EXAMPLES] == ["table", "table", "images", "codes"]

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from understudy._version import __version__
 
 if TYPE_CHECKING:
+    from understudy.data.draft import draft_schema
     from understudy.errors import UnderstudyError
     from understudy.evaluation import Evaluation, evaluate
     from understudy.planning import Plan, plan
@@ -39,6 +40,7 @@ __all__ = [
     "TableSchema",
     "UnderstudyError",
     "__version__",
+    "draft_schema",
     "evaluate",
     "fit",
     "plan",
@@ -57,6 +59,7 @@ _HOMES = {
     "Schema": "understudy.schema",
     "TableSchema": "understudy.schema",
     "UnderstudyError": "understudy.errors",
+    "draft_schema": "understudy.data.draft",
     "evaluate": "understudy.evaluation",
     "fit": "understudy.run.fit",
     "plan": "understudy.planning",

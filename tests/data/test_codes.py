@@ -7,6 +7,7 @@ import pytest
 
 from understudy.data import from_long, read
 from understudy.data.codes import icd9_category
+from understudy.data.draft import draft_schema
 from understudy.errors import DataError, SchemaError
 from understudy.records.encode import encode
 from understudy.schema import Binary, CodeSchema, LongFile, UnknownCodes, schema_from_toml, schema_to_toml
@@ -72,3 +73,37 @@ def test_icd9_categories() -> None:
     """Codes are cut to their three-digit category, with leading zeros that spreadsheets lose."""
     codes = pd.Series(["250.83", "8", "38.9", "V27.1", "E909", None], dtype=object)
     assert icd9_category(codes).fillna("none").tolist() == ["250", "008", "038", "V27", "E909", "none"]
+
+
+def test_meds_folders(tmp_path: Path) -> None:
+    """Shards of the Medical Event Data Standard are recognised, and a person in two shards is one record."""
+    for shard, rows in (("train/0", [(1, "A"), (1, "B"), (2, "A")]), ("held_out/0", [(1, "A"), (3, None)])):
+        path = tmp_path / "data" / f"{shard}.parquet"
+        path.parent.mkdir(parents=True)
+        frame = pd.DataFrame(rows, columns=["subject_id", "code"])
+        frame.assign(time=pd.Timestamp("2020-01-01"), numeric_value=1.5).to_parquet(path)
+    text = draft_schema(tmp_path / "data")
+    assert "FILL IN" in text
+    assert '"A"' not in text
+    schema = schema_from_toml(text.replace('# codes = ["...", "..."]', 'codes = ["A", "B"]'))
+    assert isinstance(schema, CodeSchema)
+    assert schema.long == LongFile("subject_id", "code")
+    assert sorted(encode(read(tmp_path / "data", schema), schema).x.tolist()) == [[0, 0], [1, 0], [1, 1]]
+
+
+def test_omop_tables(tmp_path: Path) -> None:
+    """Concept ids of an OMOP table are codes, also where empty ones made them floating-point numbers."""
+    frame = pd.DataFrame(
+        {
+            "person_id": [5, 5, 6],
+            "condition_concept_id": [201826, 0, None],
+            "condition_start_date": ["2020-01-01"] * 3,
+        }
+    )
+    for path in (tmp_path / "condition_occurrence.csv", tmp_path / "condition_occurrence.parquet"):
+        frame.convert_dtypes().to_csv(path, index=False) if path.suffix == ".csv" else frame.to_parquet(path)
+        learned = schema_from_toml(draft_schema(path, from_public=True))
+        assert isinstance(learned, CodeSchema)
+        assert learned.long == LongFile("person_id", "condition_concept_id")
+        schema = CodeSchema(("201826",), unknown=UnknownCodes.DROP, long=learned.long)
+        assert encode(read(path, schema), schema).x.tolist() == [[1], [0]]

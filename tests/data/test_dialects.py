@@ -19,7 +19,7 @@ import pytest
 
 from understudy.data import read
 from understudy.data.checking import check
-from understudy.data.draft import draft
+from understudy.data.draft import draft_schema
 from understudy.data.places import places_of, without_secrets
 from understudy.errors import DataError, SchemaError
 from understudy.records.encode import encode
@@ -91,7 +91,7 @@ def test_what_is_drafted_from_public_rows_fits_them(name: str, tmp_path: Path) -
     }
     if name.startswith("latin1."):
         options["encoding"] = "latin-1"
-    schema = schema_from_toml(draft(MESSY / name, from_public=True, file=FileFormat(**options)))
+    schema = schema_from_toml(draft_schema(MESSY / name, from_public=True, file=FileFormat(**options)))
     assert isinstance(schema, TableSchema)
     checked = check(MESSY / name, schema)
     assert (checked.fits, checked.rows, checked.clipped, checked.unknown) == (True, 3, 0, 0)
@@ -212,7 +212,7 @@ def test_every_kind_of_file_gives_the_same_arrays(tmp_path: Path) -> None:
     for path in tmp_path.iterdir():
         schema = _schema(sheet="people") if path.suffix == ".xlsx" else SCHEMA
         assert encode(read(path, schema), schema).x.tolist() == EXPECTED.x.tolist(), path
-        assert "lower" in draft(path, file=schema.file)
+        assert "lower" in draft_schema(path, file=schema.file)
     with pytest.raises(DataError, match="with a sheet 'nowhere'"):
         read(tmp_path / "t.xlsx", _schema(sheet="nowhere"))
 

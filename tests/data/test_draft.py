@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from understudy.data import read
-from understudy.data.draft import draft
+from understudy.data.draft import draft_schema
 from understudy.errors import DataError, SchemaError
 from understudy.records.encode import encode
 from understudy.schema import (
@@ -56,8 +56,8 @@ def _swapped(folder: Path) -> Path:
 
 def test_a_draft_holds_nothing_of_the_rows(tmp_path: Path) -> None:
     """Two files with one header and the same types have the same draft: no value leaked into it."""
-    text = draft(_csv(tmp_path))
-    assert text == draft(_swapped(tmp_path))
+    text = draft_schema(_csv(tmp_path))
+    assert text == draft_schema(_swapped(tmp_path))
     for value in ("31", "87", "61.25", "Ulm", "Bonn", "2001", "2019", "7000001", "same"):
         assert value not in text
 
@@ -65,9 +65,9 @@ def test_a_draft_holds_nothing_of_the_rows(tmp_path: Path) -> None:
 def test_what_rows_tell_must_be_confirmed(tmp_path: Path) -> None:
     """Kinds guessed from cells are comments: one row changes nothing that is in force, and the draft is not valid."""
     path = _csv(tmp_path)
-    texts = [draft(path)]
+    texts = [draft_schema(path)]
     path.write_text(ROWS.replace("54,", "54.5,").replace(",0,same", ",maybe,same"))
-    texts.append(draft(path))
+    texts.append(draft_schema(path))
     assert texts[0] != texts[1]
     in_force = [[line for line in text.splitlines() if not line.startswith("#")] for text in texts]
     assert in_force[0] == in_force[1]
@@ -75,12 +75,12 @@ def test_what_rows_tell_must_be_confirmed(tmp_path: Path) -> None:
     filled = re.sub(r"# (lower|upper) =.*", "", texts[0])
     with pytest.raises(SchemaError, match=r"columns\['age'\]\.kind"):
         schema_from_toml(filled)
-    assert "FROM THE ROWS" not in draft(path, kinds_are_public=True)
+    assert "FROM THE ROWS" not in draft_schema(path, kinds_are_public=True)
 
 
 def test_a_draft_must_be_filled_in(tmp_path: Path) -> None:
     """The draft names every column and its kind, is no schema as it stands, and is one when filled in."""
-    text = draft(_csv(tmp_path), kinds_are_public=True)
+    text = draft_schema(_csv(tmp_path), kinds_are_public=True)
     kinds = re.findall(r'kind = "(\w+)"\nname = "(\w+)"', text)
     assert {name: kind for kind, name in kinds} == {
         "age": "integer", "w": "continuous", "town": "categorical", "seen": "datetime",
@@ -106,14 +106,14 @@ def test_a_draft_of_a_parquet_file(tmp_path: Path) -> None:
     """Parquet tells its types itself; text, dates and numbers become the same kinds as in CSV."""
     frame = pd.DataFrame({"a": [1], "b": [0.5], "c": ["x"], "d": [pd.Timestamp("2000-01-01")], "e": [True]})
     frame.to_parquet(tmp_path / "t.parquet")
-    kinds = re.findall(r'kind = "(\w+)"\nname', draft(tmp_path / "t.parquet"))
+    kinds = re.findall(r'kind = "(\w+)"\nname', draft_schema(tmp_path / "t.parquet"))
     assert kinds == ["integer", "continuous", "categorical", "datetime", "binary"]
 
 
 def test_public_rows_give_a_whole_schema(tmp_path: Path) -> None:
     """With the declaration that rows are public, bounds and categories are theirs and every row fits."""
     path = _csv(tmp_path)
-    text = draft(path, from_public=True)
+    text = draft_schema(path, from_public=True)
     assert "declared to be public" in text
     assert "'one' is left out: it holds one value only" in text
     assert "'note' is left out: its name says that it holds names or free text" in text
@@ -143,7 +143,7 @@ def test_public_columns_that_are_hard(tmp_path: Path) -> None:
             "years": pd.date_range("1900-01-01 05:00:00", periods=300, freq="100D"),
         }
     ).to_parquet(path)
-    text = draft(path, from_public=True)
+    text = draft_schema(path, from_public=True)
     assert "'word' is left out: it holds 300 different texts" in text
     schema = schema_from_toml(text)
     assert isinstance(schema, TableSchema)
@@ -155,25 +155,25 @@ def test_public_columns_that_are_hard(tmp_path: Path) -> None:
     assert encode(read(path, schema), schema).clipped == 0
     (tmp_path / "bare.csv").write_text("a\n1\n1\n")
     with pytest.raises(DataError, match="no column can be described"):
-        draft(tmp_path / "bare.csv", from_public=True)
+        draft_schema(tmp_path / "bare.csv", from_public=True)
 
 
 def test_drafts_for_images(tmp_path: Path) -> None:
     """The size is written; the classes only when declared public."""
     path = tmp_path / "a.npz"
     np.savez(path, images=np.zeros((4, 6, 5), np.uint8), labels=np.array([0, 2, 1, 0]))
-    text = draft(path)
+    text = draft_schema(path)
     assert schema_from_toml(text) == ImageSchema(6, 5, 1)
     assert "# classes" in text
-    assert schema_from_toml(draft(path, from_public=True)) == ImageSchema(6, 5, 1, ("0", "1", "2"))
+    assert schema_from_toml(draft_schema(path, from_public=True)) == ImageSchema(6, 5, 1, ("0", "1", "2"))
     np.savez(path, images=np.zeros((4, 6, 5), np.uint8))
-    assert schema_from_toml(draft(path, from_public=True)) == ImageSchema(6, 5, 1)
+    assert schema_from_toml(draft_schema(path, from_public=True)) == ImageSchema(6, 5, 1)
 
 
 def test_a_file_that_cannot_be_drafted(tmp_path: Path) -> None:
     """Other files are refused with the list of what can be drafted."""
     with pytest.raises(DataError, match="cannot draft a schema"):
-        draft(tmp_path / "t.pkl")
+        draft_schema(tmp_path / "t.pkl")
     (tmp_path / "t.csv").write_text("")
     with pytest.raises(DataError, match="is empty"):
-        draft(tmp_path / "t.csv")
+        draft_schema(tmp_path / "t.csv")

@@ -13,7 +13,7 @@ import pytest
 
 from understudy.data import read
 from understudy.data.checking import check
-from understudy.data.draft import draft
+from understudy.data.draft import draft_schema
 from understudy.errors import SchemaError
 from understudy.records.encode import decode, encode, encoded_shape
 from understudy.release.write import write_records
@@ -123,7 +123,7 @@ def _original() -> pd.DataFrame:
 def test_synthetic_frames_have_the_dtypes_of_the_original() -> None:
     """A schema learned from a public frame gives frames with its columns in its order and types."""
     frame = _original()
-    schema = schema_from_toml(draft(frame, from_public=True))
+    schema = schema_from_toml(draft_schema(frame, from_public=True))
     assert isinstance(schema, TableSchema)
     assert check(frame, schema).fits
     decoded = decode(encode(frame, schema).x, None, schema)
@@ -138,7 +138,7 @@ def test_synthetic_frames_have_the_dtypes_of_the_original() -> None:
 
 def test_a_draft_of_a_frame_holds_its_types_and_none_of_its_values() -> None:
     """Types that a frame states are facts about it; its values, categories included, are not."""
-    text = draft(_original())
+    text = draft_schema(_original())
     for fact in (
         'stored_as = "int16"',
         'stored_as = "float32"',
@@ -149,7 +149,7 @@ def test_a_draft_of_a_frame_holds_its_types_and_none_of_its_values() -> None:
     changed = _original()
     changed["kind"] = pd.Categorical(["p", "q"] * 25)
     changed["word"] = "other"
-    assert draft(changed) == text
+    assert draft_schema(changed) == text
 
 
 @pytest.mark.parametrize(

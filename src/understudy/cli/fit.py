@@ -19,6 +19,7 @@ from understudy.cli.options import (
     LedgerFile,
     Neighbours,
     PrivateData,
+    Query,
     RecipeName,
     Rows,
     SchemaFile,
@@ -46,6 +47,7 @@ def fit_command(
     epsilon: Annotated[float | None, typer.Option(help="The budget's ε.")] = None,
     delta: Delta = 1e-5,
     schema: SchemaFile = None,
+    query: Query = None,
     recipe: RecipeName = None,
     rows: Rows = None,
     batch: Batch = None,
@@ -87,19 +89,20 @@ def fit_command(
 
         understudy fit mnist --recipe dp-cgan --sigma 1.15 --epsilon 9.6 --out paper-release
     """
+    from understudy.data.databases import source_of
     from understudy.errors import PlanError
     from understudy.planning import plan as make_plan
     from understudy.run.checkpoint import Checkpoints
 
     if out.exists():
         raise PlanError(f"{out} exists already. Remove it or choose another name for --out.")
-    records: object = data
+    records: object = source_of(data, query)
     if plan is not None:
         made = saved_plan(plan)
     else:
         if epsilon is None and not no_privacy:
             raise PlanError("say how much may be spent with --epsilon (or --no-privacy for a baseline).")
-        records, found, counted = _known_or_described(data, schema, rows)
+        records, found, counted = _known_or_described(records, schema, rows)
         made = make_plan(
             found,
             epsilon=None if no_privacy else epsilon,
@@ -207,7 +210,9 @@ def _tell(release: Release, out: Path, *, as_json: bool) -> None:
         err.print(f"released to {out}; look at it with: understudy inspect {out}")
 
 
-def _known_or_described(data: str, path: Path | None, rows: int | None) -> tuple[object, Schema, int | None]:
+def _known_or_described(
+    data: object, path: Path | None, rows: int | None
+) -> tuple[object, Schema, int | None]:
     """What to train on, its schema, and its number of rows where that is public.
 
     A published data set is read here, once; private records are only named, and read after the charge.
@@ -216,7 +221,7 @@ def _known_or_described(data: str, path: Path | None, rows: int | None) -> tuple
     from understudy.errors import SchemaError
     from understudy.schema import load_schema
 
-    if data in known_names():
+    if isinstance(data, str) and data in known_names():
         with download_bar() as progress:
             dataset = known(data, progress=progress)
         schema = dataset.schema if path is None else load_schema(path)

@@ -19,6 +19,7 @@ __all__ = [
     "LedgerFile",
     "Neighbours",
     "PrivateData",
+    "Query",
     "RecipeName",
     "Rows",
     "SchemaFile",
@@ -27,8 +28,9 @@ __all__ = [
 ]
 
 PrivateData = Annotated[
-    str, typer.Argument(help="A CSV, Parquet, npz or IDX file, an image folder, or a known name.")
+    str, typer.Argument(help="A table (file, folder, address, database), images, or a known name.")
 ]
+Query = Annotated[str | None, typer.Option(help="What to read from a database, in its SQL.")]
 Delta = Annotated[float, typer.Option(help="The budget's δ; below 1/rows.")]
 RecipeName = Annotated[
     str | None,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from understudy.cli.console import complain, print_json, say
+from understudy.cli.options import Query
 from understudy.errors import SchemaError
 from understudy.files import write_whole
 
@@ -61,6 +62,7 @@ def draft(
         list[str] | None, typer.Option(help="How dates are written, such as %d.%m.%Y; may be repeated.")
     ] = None,
     sheet: Annotated[str | None, typer.Option(help="The sheet of an Excel file.")] = None,
+    query: Query = None,
     out: Annotated[Path | None, typer.Option(help="Write to this file instead of the screen.")] = None,
 ) -> None:
     """Write a first schema from header and types; what you must supply is marked FILL IN.
@@ -70,7 +72,8 @@ def draft(
 
         understudy schema draft wards.data --no-header --names age,ward,days --out schema.toml
     """
-    from understudy.data.draft import draft as draft_schema
+    from understudy.data.databases import source_of
+    from understudy.data.draft import draft_schema
     from understudy.schema import FileFormat
 
     written = FileFormat(
@@ -85,7 +88,9 @@ def draft(
         dates=tuple(dates or ()),
         sheet=sheet,
     )
-    text = draft_schema(file, from_public=from_public, kinds_are_public=kinds_are_public, file=written)
+    text = draft_schema(
+        source_of(file, query), from_public=from_public, kinds_are_public=kinds_are_public, file=written
+    )
     if out is None:
         typer.echo(text, nl=False)
         return
@@ -103,6 +108,7 @@ def _what_is_left(text: str) -> str:
 def check(
     file: Annotated[str, typer.Argument(help="The data: a file, a folder, or the name of a known set.")],
     schema: Annotated[Path, typer.Option(help="The schema (TOML).")],
+    query: Query = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """List everything that does not fit the schema, column by column. Shows PRIVATE values, for your eyes only.
@@ -111,13 +117,14 @@ def check(
     """
     from understudy.data import download_bar
     from understudy.data.checking import check as check_data
+    from understudy.data.databases import source_of
     from understudy.errors import DataError
     from understudy.schema import load_schema
 
-    declared = load_schema(schema)
+    declared, source = load_schema(schema), source_of(file, query)
     try:
         with download_bar() as progress:
-            found = check_data(file, declared, progress=progress)
+            found = check_data(source, declared, progress=progress)
     except DataError as problem:
         if problem.private_detail is not None and not as_json:
             say(f"PRIVATE, do not publish: {problem.private_detail}", to_err=True)
@@ -126,14 +133,14 @@ def check(
         facts = asdict(found) | {"fits": found.fits, "clipped": found.clipped, "unknown": found.unknown}
         print_json(facts)
     else:
-        _tell(found, file, schema)
+        _tell(found, str(source), schema)
     if not found.fits:
         if not as_json:
-            complain(f"{file} does not fit {schema}.")
+            complain(f"{source} does not fit {schema}.")
         raise typer.Exit(1)
 
 
-def _tell(found: Checked, file: str, schema: Path) -> None:
+def _tell(found: Checked, source: str, schema: Path) -> None:
     say("What follows is private: do not publish it.")
     for note in found.notes:
         say(f"note: {note}")
@@ -143,7 +150,7 @@ def _tell(found: Checked, file: str, schema: Path) -> None:
         if column.refused or column.missing or column.outside or column.unknown or column.off_grid:
             say(str(column))
     if found.fits:
-        say(f"{file} fits {schema}: {found.rows} records")
+        say(f"{source} fits {schema}: {found.rows} records")
 
 
 @app.command()

@@ -15,7 +15,7 @@ from understudy.schema import UnknownCodes
 if TYPE_CHECKING:
     from understudy.schema import CodeSchema
 
-__all__ = ["from_long", "icd9_category"]
+__all__ = ["code_texts", "from_long", "icd9_category"]
 
 
 def from_long(frame: pd.DataFrame, schema: CodeSchema, *, person: str, code: str) -> Records:
@@ -37,7 +37,7 @@ def from_long(frame: pd.DataFrame, schema: CodeSchema, *, person: str, code: str
             f"column {person!r}, row {row + 1}: the cell is empty; every row must belong to a person"
         )
     rows, people = pd.factorize(frame[person])
-    texts = frame[code].astype("string")
+    texts = code_texts(frame[code])
     columns = pd.Index(schema.codes).get_indexer(pd.Index(texts.fillna("")))
     strangers = np.flatnonzero((columns < 0) & texts.notna().to_numpy(dtype=bool))
     if len(strangers) and schema.unknown is UnknownCodes.REFUSE:
@@ -54,6 +54,13 @@ def from_long(frame: pd.DataFrame, schema: CodeSchema, *, person: str, code: str
         first = frame.groupby(rows, sort=True)[schema.label.name].first()
         wide[schema.label.name] = first.to_numpy()
     return Records(wide)
+
+
+def code_texts(codes: Any) -> Any:
+    """Return codes as text: whole numbers without a fraction, as in OMOP's concept ids, and what is missing as such."""
+    if codes.dtype.kind == "f":
+        codes = codes.astype("Int64")
+    return codes.astype("string")
 
 
 def icd9_category(codes: pd.Series[Any]) -> pd.Series[Any]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import pyarrow as pa
 
+from understudy.data.databases import Database
 from understudy.data.dialect import dialect_of
 from understudy.data.formats import arrow_table, column_types, read_excel, read_json
 from understudy.data.places import Place, TableKind, places_of
@@ -45,6 +46,11 @@ class Contents:
     cells: pd.DataFrame | None = None
     frame: pd.DataFrame | None = None
 
+    @property
+    def names(self) -> list[str]:
+        """The names of its columns."""
+        return list(self.types.names) if self.cells is None else list(self.cells.columns)
+
 
 def contents_of(source: Any, file: FileFormat, *, whole: bool) -> Contents:
     """Look into a table.
@@ -57,6 +63,9 @@ def contents_of(source: Any, file: FileFormat, *, whole: bool) -> Contents:
     if isinstance(source, pd.DataFrame):
         named = source.rename(columns=str)
         return Contents("the frame", "the types of its columns", file, _frame_types(named), frame=named)
+    if isinstance(source, Database):
+        frame = source.table().to_pandas() if whole else None
+        return Contents(str(source), "the types of the query's answer", file, source.types, frame=frame)
     if not isinstance(source, str | Path):
         table = as_arrow(source)
         frame = table.to_pandas() if whole else None
@@ -81,6 +90,8 @@ def names_of(source: Any, file: FileFormat) -> list[str] | None:
     """The names of all columns of a source, also of those that a schema does not name; None if it is no table."""
     if isinstance(source, pd.DataFrame):
         return [str(name) for name in source.columns]
+    if isinstance(source, Database):
+        return list(source.types.names)
     places = places_of(source) if isinstance(source, str | Path) else None
     if not places:
         return None

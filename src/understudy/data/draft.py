@@ -13,8 +13,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from understudy.data.codes import code_texts
 from understudy.data.contents import Contents, contents_of
 from understudy.data.guess import Guess, guess
+from understudy.data.health import long_layout
 from understudy.data.learned import learned_from_cells, learned_from_frame, spelling_of
 from understudy.data.pictures import folder_classes, is_idx
 from understudy.data.places import places_of
@@ -24,16 +26,18 @@ from understudy.schema import (
     Binary,
     Categorical,
     CellType,
+    CodeSchema,
     Continuous,
     Datetime,
     FileFormat,
     ImageSchema,
     Integer,
+    LongFile,
     TableSchema,
     schema_to_toml,
 )
 
-__all__ = ["draft"]
+__all__ = ["draft_schema"]
 
 _PREFACE = """\
 # Draft of a schema for {name}, from {basis}.
@@ -50,7 +54,7 @@ _PUBLIC_PREFACE = """\
 """
 
 
-def draft(
+def draft_schema(
     source: Any,
     *,
     from_public: bool = False,
@@ -68,6 +72,9 @@ def draft(
     if isinstance(source, str | Path) and _is_picture(Path(source)):
         return _pictures(Path(source), from_public)
     contents = contents_of(source, file or FileFormat(), whole=from_public)
+    layout = long_layout(contents.names)
+    if layout is not None:
+        return _codes(contents, layout, from_public)
     if from_public:
         return _public(contents)
     if contents.cells is None:
@@ -183,6 +190,30 @@ def _public(contents: Contents) -> str:
         schema, left_out = learned_from_frame(contents.frame)
     comments = [f"# Column {name!r} is left out: {why}.\n" for name, why in left_out.items()]
     return _PUBLIC_PREFACE.format(name=contents.name) + "".join(comments) + "\n" + schema_to_toml(schema)
+
+
+# ----------------------------------------------------------------------------------------------- codes
+
+
+def _codes(contents: Contents, layout: LongFile, from_public: bool) -> str:
+    """A schema for one row per person and code; the list of codes is the curator's, unless rows are public."""
+    if from_public:
+        rows = contents.cells if contents.cells is not None else contents.frame
+        assert rows is not None
+        codes = tuple(sorted(code for code in code_texts(rows[layout.code]).dropna().unique() if code))
+        preface = _PUBLIC_PREFACE.format(name=contents.name)
+        return preface + "\n" + schema_to_toml(CodeSchema(codes, long=layout, file=contents.file))
+    return (
+        _PREFACE.format(
+            name=contents.name, basis="the names of its columns, which are those of health records"
+        )
+        + "\n"
+        + 'kind = "codes"\n'
+        + '# codes = ["...", "..."]  # FILL IN: every code that is told apart, from a public code book\n'
+        + 'unknown = "drop"  # FILL IN: what to do with other codes, "drop" or "refuse"\n'
+        + "max_count = 1  # FILL IN: how often a code is counted; 1: whether it occurs\n\n"
+        + f"[long]\nperson = {json.dumps(layout.person)}\ncode = {json.dumps(layout.code)}\n"
+    )
 
 
 # ---------------------------------------------------------------------------------------------- images

@@ -117,6 +117,8 @@ def _column(name: str, series: Any) -> Column | str:
     usual = {Continuous: "float64", Integer: "int64"}.get(type(found))
     if stated == usual or stated not in {kind.value for kind in CellType}:
         return found
+    if isinstance(found, Continuous) and not stated.startswith("float"):
+        return found
     return replace(found, stored_as=CellType(stated))
 
 

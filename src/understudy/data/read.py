@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from understudy.data.codes import from_long
+from understudy.data.databases import Database
 from understudy.data.formats import read_table_file
 from understudy.data.pictures import is_idx, read_folder, read_idx, read_npz
 from understudy.data.places import places_of
@@ -41,7 +42,8 @@ def read(
             table (.csv, .tsv, .txt, .data, .jsonl, .parquet, .arrow, .xlsx; text also packed as .gz), of a folder of
             such files, a pattern such as `visits/*.csv`, or an address such as `s3://bucket/folder`; the path of
             images (.npz, IDX or a folder with one subfolder per class); the name of a known public set such as
-            `digits` (its train part) or `digits:test`; or a list of any of these, whose rows are put together.
+            `digits` (its train part) or `digits:test`; a `Database` with a query; or a list of any of these, whose
+            rows are put together.
         schema: the public description; files of tables cannot be read without it.
         progress: told how the download of a known set advances, for instance the callback of `download_bar()`.
 
@@ -72,7 +74,8 @@ def _read(source: Any, schema: Schema | None, progress: Progress | None) -> Reco
         return _together([_read(part, schema, progress) for part in source])
     if isinstance(source, str | Path):
         return _read_path(source, schema, progress)
-    return from_arrow(as_arrow(source), _tabular(schema))
+    place = str(source) if isinstance(source, Database) else "the table"
+    return from_arrow(as_arrow(source), _tabular(schema), place)
 
 
 def _together(parts: list[Records]) -> Records:

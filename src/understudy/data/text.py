@@ -116,15 +116,15 @@ def _refuse(place: Place, dialect: Dialect, file: FileFormat, reading: Any, pars
             f"{place} is not {dialect.encoding} text throughout. Say how it is written in the table [file] of the "
             'schema (or by --encoding), for instance encoding = "latin-1".',
             text,
-        )
+        ) from None
     row = _ragged_row(place, dialect, file, reading, parsing) if "Expected" in text else None
     if row is not None:
         raise DataError(
             f"{place}, row {row}: it has more or fewer cells than the {len(dialect.names)} columns of the file. Check "
             "separator and quotes.",
             text,
-        )
-    raise DataError(f"cannot read {place} as text with separators", text)
+        ) from None
+    raise DataError(f"cannot read {place} as text with separators", text) from None
 
 
 def _ragged_row(place: Place, dialect: Dialect, file: FileFormat, reading: Any, parsing: Any) -> int | None:
