@@ -27,6 +27,7 @@ from understudy.audit.listening import Draw, Ear, listening
 from understudy.audit.readings import Spread, every_tensor_of
 from understudy.audit.verdict import Outcome, Reading
 from understudy.door.source import Rows
+from understudy.errors import RecipeError
 from understudy.privacy.mechanisms import Charge, GaussianRelease, SubsampledGaussian
 from understudy.records.encode import encoded_shape
 from understudy.run.fit import rehearse
@@ -54,6 +55,7 @@ _ROWS = 24
 _CANARIES, _MOST_CANARIES = 4, 26
 _STEPS = 2
 _PROBED = 200_000
+_TINY = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +76,13 @@ class Rehearsed:
 
 
 def rehearse_with_canaries(
-    plan: Plan, schema: Schema, noise: Callable[[], Noise], *, seed: int = 0, canaries: int | None = None
+    plan: Plan,
+    schema: Schema,
+    noise: Callable[[], Noise],
+    *,
+    seed: int = 0,
+    canaries: int | None = None,
+    quiet: bool = False,
 ) -> Rehearsed:
     """Run the plan's own code on stand-in records, without and with a canary.
 
@@ -86,6 +94,7 @@ def rehearse_with_canaries(
         noise: makes a source of noise.
         seed: of the stand-in records and of the networks.
         canaries: how many; by default one of every class, and not too few.
+        quiet: whether every other canary is an empty record.
     """
     shortened = _shortened(plan, schema)
     rows = stand_in_rows(schema, _ROWS, seed)
@@ -94,7 +103,13 @@ def rehearse_with_canaries(
     ears, leaked = [first], set[str]()
     for canary in range(_canaries(schema) if canaries is None else canaries):
         ear = Ear(first.draws)
-        found = _states(shortened, _with(rows, _canary(schema, canary, seed)), noise(), ear, seed)
+        found = _states(
+            shortened,
+            _with(rows, _canary(schema, canary, seed, quiet=quiet and canary % 2 == 0)),
+            noise(),
+            ear,
+            seed,
+        )
         leaked |= {
             name for one, other in zip(expected, found, strict=True) for name in _differing(one, other)
         }
@@ -127,9 +142,29 @@ def readings_besides(
     if hidden is not None:
         seen = rehearse_with_canaries(hidden, schema, noise, seed=seed, canaries=1)
         found.append(besides.private_rows_reading(seen))
+    found += _small_bound(plan, schema, noise, seed)
     canaries = [_canary(schema, number, seed) for number in range(_canaries(schema))]
     evaluated = besides.evaluation_reading(schema, rows, canaries, _with)
     return found if evaluated is None else [*found, evaluated]
+
+
+def _small_bound(plan: Plan, schema: Schema, noise: Callable[[], Noise], seed: int) -> list[Reading]:
+    """What a record changes when the clipping bound is tiny, so that rounding and forgotten parameters show.
+
+    One canary is an empty record, whose gradient lies in biases and label columns; none of it may be left out of the
+    norm.
+    """
+    if plan.sampled is None:
+        return []
+    try:
+        recipe = plan.recipe.varied("clip", _TINY)
+    except RecipeError:
+        return []
+    seen = rehearse_with_canaries(replace(plan, recipe=recipe), schema, noise, seed=seed, quiet=True)
+    sigma, number = plan.training.noise_multiplier, len(seen.plan.charges) - 1
+    moved = max(s for canary in _separations(seen, number) for s in canary) * sigma
+    says = f"with a bound of {_TINY:g}, one record moves the sum by {moved:.4g} times what is claimed."
+    return [Reading("small-bound", _fails(moved > 1 + 1e-6), moved, moved, moved, 1.0, says)]
 
 
 def _public_rows(schema: Schema, seed: int) -> Rows:
@@ -168,14 +203,15 @@ def _differing(one: dict[str, Tensor], other: dict[str, Tensor]) -> set[str]:
 # ------------------------------------------------------------------------------ stand-in records
 
 
-def _canary(schema: Schema, number: int, seed: int) -> Rows:
-    """An extreme record: every value at one of its ends, in coarse or fine patterns."""
+def _canary(schema: Schema, number: int, seed: int, *, quiet: bool = False) -> Rows:
+    """An extreme record, every value at one of its ends, in coarse or fine patterns; or an empty one."""
     source = np.random.default_rng((seed, number))
     ends = np.sign(source.uniform(-1, 1, (1, *encoded_shape(schema))))
     if number % 2 and ends.ndim == 4:
         ends = np.repeat(np.repeat(ends[:, :, ::2, ::2], 2, axis=2), 2, axis=3)
         ends = ends[:, :, : encoded_shape(schema)[1], : encoded_shape(schema)[2]]
     classes = schema.label_classes
+    ends = np.zeros_like(ends) if quiet else ends
     return valid_rows(ends, source, schema, None if classes is None else number % len(classes))
 
 
