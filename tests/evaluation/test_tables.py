@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 
 import numpy as np
@@ -15,6 +16,8 @@ from understudy.evaluation import tables
 from understudy.evaluation.layout import Layout
 from understudy.evaluation.propensity import pmse, propensity_scores
 from understudy.evaluation.result import Better
+from understudy.records.encode import decode, encode
+from understudy.schema import Binary, Categorical, CellType, Datetime, TableSchema
 
 LAYOUT = Layout(
     {"age": (0.0, 100.0), "pay": (0.0, 1.0)},
@@ -159,3 +162,28 @@ def test_chart_data_are_distributions() -> None:
     correlations = tables.table_correlations(people(300, 1), people(300, 2), LAYOUT)
     assert correlations is not None
     assert correlations.columns == ("age", "pay")
+
+
+def test_typed_cells_have_the_codes_of_their_texts() -> None:
+    """Truth values, numbers, categories and moments with a zone are told apart like the texts they stand for."""
+    schema = TableSchema(
+        (
+            Binary("b", ("no", "yes"), missing=True, stored_as=CellType.BOOL),
+            Categorical("c", ("1", "2"), stored_as=CellType.FLOAT64),
+            Categorical("k", ("x", "y"), stored_as=CellType.CATEGORY),
+            Datetime("d", dt.datetime(2020, 1, 1), dt.datetime(2020, 1, 3), timezone="Asia/Tokyo"),
+        )
+    )
+    plain = pd.DataFrame(
+        {
+            "b": ["yes", None],
+            "c": ["2", "1"],
+            "k": ["x", "y"],
+            "d": pd.to_datetime(["2020-01-01", "2020-01-03"]),
+        }
+    )
+    typed = decode(encode(plain, schema).x, None, schema)
+    layout = Layout.of(schema)
+    assert isinstance(typed, pd.DataFrame)
+    assert layout.codes(typed).tolist() == layout.codes(plain).tolist()
+    assert layout.valid(typed).all()

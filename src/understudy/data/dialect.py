@@ -51,8 +51,7 @@ class Dialect:
 
 def dialect_of(place: Place, file: FileFormat) -> Dialect:
     """Return how a text file is written: as declared, else by its byte order mark and its header line."""
-    with place.stream() as stream:
-        head = stream.read(_HEAD)
+    head = place.content(_HEAD)
     if not head:
         raise DataError(f"{place} is empty; expected a header and rows")
     encoding = _encoding(head, file)

@@ -98,9 +98,8 @@ def read_json(place: Place) -> pd.DataFrame:
 
     rows: list[dict[str, Any]] = []
     try:
-        with place.stream() as stream:
-            text = stream.read().decode("utf-8-sig")
-    except UNREADABLE as cause:
+        text = place.content().decode("utf-8-sig")
+    except UnicodeDecodeError as cause:
         raise DataError(f"cannot read {place} as JSON lines in UTF-8", str(cause)) from None
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip():

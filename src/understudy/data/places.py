@@ -63,6 +63,17 @@ class Place:
             return pa.input_stream(self.path, compression="detect")
         return self.filesystem.open_input_stream(self.path, compression="detect")
 
+    def content(self, most: int | None = None) -> bytes:
+        """Return the unpacked bytes, or the first of them."""
+        try:
+            with self.stream() as stream:
+                found: bytes = stream.read(most)
+                return found
+        except (OSError, ValueError, pa.ArrowException) as cause:
+            raise DataError(
+                f"cannot read {self}; it is damaged or packed otherwise than its name says", str(cause)
+            ) from None
+
     def random(self) -> Any:
         """Open it to be read anywhere."""
         self._check()

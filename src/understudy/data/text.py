@@ -7,7 +7,7 @@ are parsed by pyarrow at its speed. No message shows a cell.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -77,14 +77,7 @@ def _parsed(
     include: list[str] | None,
     empty: tuple[str, ...] | None,
 ) -> Any:
-    source, encoding, separator = _source(place, dialect, file)
     arrow = {"text": pa.string(), "number": pa.float64()}
-    reading: dict[str, Any] = {"column_names": _columns(dialect), "encoding": encoding}
-    parsing: dict[str, Any] = {
-        "delimiter": separator,
-        "quote_char": file.quote,
-        "newlines_in_values": True,
-    }
     nulls = {} if empty is None else {"null_values": list(empty)}
     convert = pa_csv.ConvertOptions(
         column_types={name: arrow[kind] for name, kind in types.items()},
@@ -97,18 +90,25 @@ def _parsed(
     )
     skip = 0 if file.header is False else 1
     try:
-        with source as stream:
-            return pa_csv.read_csv(
-                stream,
-                read_options=pa_csv.ReadOptions(skip_rows_after_names=skip, **reading),
-                parse_options=pa_csv.ParseOptions(**parsing),
-                convert_options=convert,
-            )
+        return _read_csv(place, dialect, file, convert, skip_rows_after_names=skip)
     except UNREADABLE as cause:
-        _refuse(place, dialect, file, reading, parsing, cause)
+        _refuse(place, dialect, file, cause)
 
 
-def _refuse(place: Place, dialect: Dialect, file: FileFormat, reading: Any, parsing: Any, cause: Any) -> Any:
+def _read_csv(place: Place, dialect: Dialect, file: FileFormat, convert: Any = None, **reading: Any) -> Any:
+    source, encoding, separator = _source(place, dialect, file)
+    with source as stream:
+        return pa_csv.read_csv(
+            stream,
+            read_options=pa_csv.ReadOptions(column_names=_columns(dialect), encoding=encoding, **reading),
+            parse_options=pa_csv.ParseOptions(
+                delimiter=separator, quote_char=file.quote, newlines_in_values=True
+            ),
+            convert_options=convert,
+        )
+
+
+def _refuse(place: Place, dialect: Dialect, file: FileFormat, cause: Exception) -> NoReturn:
     """Say in public what is wrong with the file, and keep what pyarrow says of its cells apart."""
     text = str(cause)
     if isinstance(cause, UnicodeError) or "invalid UTF8" in text:
@@ -117,7 +117,7 @@ def _refuse(place: Place, dialect: Dialect, file: FileFormat, reading: Any, pars
             'schema (or by --encoding), for instance encoding = "latin-1".',
             text,
         ) from None
-    row = _ragged_row(place, dialect, file, reading, parsing) if "Expected" in text else None
+    row = _ragged_row(place, dialect, file) if "Expected" in text else None
     if row is not None:
         raise DataError(
             f"{place}, row {row}: it has more or fewer cells than the {len(dialect.names)} columns of the file. Check "
@@ -127,23 +127,13 @@ def _refuse(place: Place, dialect: Dialect, file: FileFormat, reading: Any, pars
     raise DataError(f"cannot read {place} as text with separators", text) from None
 
 
-def _ragged_row(place: Place, dialect: Dialect, file: FileFormat, reading: Any, parsing: Any) -> int | None:
-    seen: list[int] = []
-
-    def note(row: Any) -> str:
-        seen.append(row.number)
-        return "error"
-
-    options = pa_csv.ParseOptions(invalid_row_handler=note, **parsing)
+def _ragged_row(place: Place, dialect: Dialect, file: FileFormat) -> int | None:
+    """The first row with another number of cells; pyarrow names it when it reads in one thread."""
     try:
-        with _source(place, dialect, file)[0] as stream:
-            pa_csv.read_csv(
-                stream,
-                parse_options=options,
-                read_options=pa_csv.ReadOptions(use_threads=False, **reading),
-            )
-    except UNREADABLE:
-        return seen[0] - (file.header is not False) if seen and seen[0] else None
+        _read_csv(place, dialect, file, use_threads=False)
+    except UNREADABLE as cause:
+        row = re.search(r"Row #(\d+): Expected", str(cause))
+        return None if row is None else int(row[1]) - (file.header is not False)
     return None
 
 
@@ -151,8 +141,7 @@ def _source(place: Place, dialect: Dialect, file: FileFormat) -> tuple[Any, str,
     """The bytes, their encoding and separator; comments and runs of blanks are dealt with beforehand."""
     if file.comment is None and dialect.separator != " ":
         return place.stream(), dialect.encoding, dialect.separator
-    with place.stream() as stream:
-        text = stream.read().decode(dialect.encoding, errors="strict")
+    text = place.content().decode(dialect.encoding)
     if file.comment is not None:
         text = re.sub(rf"^{re.escape(file.comment)}.*(\r?\n|$)", "", text, flags=re.MULTILINE)
     if dialect.separator != " ":

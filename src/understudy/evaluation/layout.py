@@ -147,7 +147,7 @@ class Layout:
 
         if name not in self.temporal:
             return np.asarray(pd.to_numeric(frame[name], errors="coerce"), dtype=np.float64)
-        moments = pd.to_datetime(frame[name], errors="coerce")
+        moments = pd.to_datetime(frame[name], errors="coerce", utc=True).dt.tz_localize(None)
         return np.asarray((moments - pd.Timestamp(0)) / pd.Timedelta(seconds=1), dtype=np.float64)
 
     def _binned(self, values: npt.NDArray[np.float64], low: float, high: float) -> Ints:
@@ -160,6 +160,10 @@ class Layout:
         known = {str(value): code for code, value in enumerate(values)}
         # Missing is told apart before the lookup, since a category may itself be called "nan".
         missing = column.isna().to_numpy(dtype=bool)
+        if column.dtype.kind == "b":  # truth values stand for the first and the second category
+            return np.where(missing, len(values) + 1, column.fillna(False).to_numpy(dtype=np.int64))
+        if column.dtype.kind == "f":  # whole numbers in a type that also holds what is missing
+            column = column.astype("Int64")
         codes = column.astype(str).map(known).fillna(len(values)).to_numpy(dtype=np.int64)
         return np.where(missing, len(values) + 1, codes)
 
