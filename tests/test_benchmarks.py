@@ -11,11 +11,12 @@ import pytest
 from benchmarks import ledger, utility, utility_tables
 from benchmarks.rivals import MISSING, RIVALS, made_by
 from benchmarks.utility_systems import PAPERS, REAL, Cell, drawn_ablation, drawn_as, trained_ablation
-from understudy.recipes import RECIPES
 
 from understudy.release.release import Release
 from understudy.run.progress import progress_bar
 from understudy.schema import Binary, Categorical, Continuous, Integer, TableSchema
+from understudy.synthesizers.embedding.recipe import UNDERSTUDY_IMAGES
+from understudy.synthesizers.registry import RECIPES
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +65,7 @@ def test_the_table_shows_mean_spread_ceiling_and_floor() -> None:
 def test_every_system_is_a_recipe_and_every_ablation_changes_one() -> None:
     """Names of the benchmark exist, and no two lines of the ablation are the same system."""
     assert set(PAPERS) <= set(RECIPES)
-    recipes = [RECIPES["understudy"], *trained_ablation().values(), *drawn_ablation().values()]
+    recipes = [UNDERSTUDY_IMAGES, *trained_ablation().values(), *drawn_ablation().values()]
     assert len(set(map(repr, recipes))) == len(recipes)
 
 

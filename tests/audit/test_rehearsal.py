@@ -3,41 +3,43 @@
 from __future__ import annotations
 
 import functools
-import math
 from dataclasses import replace
 
 import pytest
 import torch
-from understudy.dpsgd.nonprivate import NonPrivateStep
-from understudy.recipes import find_recipe
-from understudy.recipes.parts import DenseCritic, Lessons, LinearTeacher, MeanEmbedding
 
 from tiny import tiny_plan
 from understudy.audit.configuration import audit_plan
 from understudy.audit.rehearsal import observed_charges, rehearsal_readings, rehearse_with_canaries
 from understudy.audit.step import Thoroughness
 from understudy.audit.verdict import Outcome
-from understudy.charges import SCORE
+from understudy.door.door import Door
 from understudy.door.noise import SecureNoise, SeededNoise
+from understudy.dpsgd import NoisyGradients, PlainGradients
 from understudy.errors import PlanError
 from understudy.planning import plan
-from understudy.privacy.accounting import spent
 from understudy.privacy.accounting import select_best, spent
 from understudy.privacy.mechanisms import Charge, GaussianRelease
 from understudy.schema import CodeSchema, ImageSchema
-from understudy.synthesizers.codes import publishing as code_publishing
-from understudy.synthesizers.embedding import features as embedding
-from understudy.synthesizers.embedding import labeller as teacher
-from understudy.synthesizers.gan import fit as trainer
-from understudy.synthesizers.marginals import publishing as table_publishing
-from understudy.synthesizers.shared import publishing
+from understudy.synthesizers.codes import queries as code_queries
+from understudy.synthesizers.embedding import queries as image_queries
+from understudy.synthesizers.embedding.recipe import LABELLER, Lessons, LinearLabeller, MeanEmbedding
+from understudy.synthesizers.gan import fit as gan_fit
+from understudy.synthesizers.gan.parts import DenseCritic
+from understudy.synthesizers.gan.recipe import TRAINING
+from understudy.synthesizers.marginals.queries import CellCounts
+from understudy.synthesizers.registry import find_recipe
+from understudy.synthesizers.shared import beginning
+from understudy.synthesizers.shared.parts import LABELS, ROWS
+from understudy.synthesizers.shared.queries import RowCount
+from understudy.tuning.selection import SCORE
 
 IMAGES = ImageSchema(12, 12, 1, classes=tuple("0123456789"))
 DENSE = replace(find_recipe("dp-cgan"), critic=DenseCritic(hidden=(16,)), batch=16)
 OWN = replace(
-    find_recipe("understudy"),
-    statistic=MeanEmbedding(pixel_frequencies=60, wavelet_frequencies=90),
-    teacher=LinearTeacher(lessons=Lessons(steps=15, rate=80.0, bound=1.0), quiet_lessons=None),
+    find_recipe("understudy", IMAGES),
+    embedding=MeanEmbedding(pixel_frequencies=60, wavelet_frequencies=90),
+    labeller=LinearLabeller(lessons=Lessons(steps=15, rate=80.0, bound=1.0), quiet_lessons=None),
 )
 
 
@@ -73,7 +75,7 @@ def test_critic_recipe_passes_with_its_side_charges():
     """A private row count and the label histogram beside two critic steps have the noise that is charged."""
     _, found = rehearsed(DENSE, rows=None)
     assert failing(found) == set()
-    assert {"row count", "label histogram"} <= set(found)
+    assert {ROWS, LABELS} <= set(found)
     assert found["draws"].value == 4
 
 
@@ -84,10 +86,9 @@ def test_a_run_that_was_chosen_is_audited_by_what_it_drew(recipe):
     score = Charge(SCORE, GaussianRelease(10.0))
     picked = made.chosen_by(select_best((*made.charges, score), 4.0)[0])
     how = Thoroughness(rounds=80, opposed_rounds=40, training_rounds=20)
-    found = {
-        reading.name: reading
-        for reading in audit_plan(picked, canaries=60, thoroughness=how, seed=3).readings
-    }
+    canaries = 60 if recipe is DENSE else None
+    result = audit_plan(picked, canaries=canaries, thoroughness=how, seed=3)
+    found = {reading.name: reading for reading in result.readings}
     assert failing(found) == set()
     assert found["draws"].claimed == (18 if recipe is OWN else 3)
     assert ("multiplier" in found) == (recipe is DENSE)
@@ -95,17 +96,13 @@ def test_a_run_that_was_chosen_is_audited_by_what_it_drew(recipe):
 
 def test_histogram_with_three_percent_less_noise_is_caught(monkeypatch):
     """Label counts with 97 % of the charged noise fail their reading."""
-    plain = publishing._noisy_histogram
+    plain = Door._scale
 
-    def weak(plan, *arguments):
-        less = replace(plan.label_release, noise_multiplier=0.97 * plan.label_release.noise_multiplier)
-        charges = tuple(
-            replace(c, mechanism=less) if c.purpose == "label histogram" else c for c in plan.charges
-        )
-        return plain(replace(plan, charges=charges), *arguments)
+    def weak(self, purpose, query):
+        return plain(self, purpose, query) * (0.97 if purpose == LABELS else 1.0)
 
-    monkeypatch.setattr(publishing, "_noisy_histogram", weak)
-    assert failing(rehearsed()[1]) == {"label histogram"}
+    monkeypatch.setattr(Door, "_scale", weak)
+    assert failing(rehearsed()[1]) == {LABELS}
 
 
 def test_noise_source_with_three_percent_less_noise_is_caught(monkeypatch):
@@ -117,21 +114,26 @@ def test_noise_source_with_three_percent_less_noise_is_caught(monkeypatch):
 
 def test_embedding_without_normalisation_is_caught(monkeypatch):
     """Features that are summed at a norm above one fail the reading of the mean embedding."""
-    monkeypatch.setattr(embedding, "_of_norm_one", lambda features: 1.05 * features)
+    monkeypatch.setattr(image_queries, "_of_norm_one", lambda features: 1.05 * features)
     assert failing(rehearsed()[1]) == {"mean embedding"}
 
 
-def test_teacher_without_clipping_is_caught(monkeypatch):
-    """Gradients of records that are summed as they are fail the reading of the teacher."""
-    plain = teacher.clipped_gradient_sum
-    monkeypatch.setattr(teacher, "clipped_gradient_sum", lambda *given: plain(*given[:-1], 1e6))
-    assert failing(rehearsed()[1]) == {"teacher"}
+def test_labeller_without_clipping_is_caught(monkeypatch):
+    """Gradients of records that are summed as they are fail the reading of the labeller."""
+
+    class Unclipped(image_queries.LabellerGradient):
+        def add(self, sums, batch):
+            self.sensitivity, claimed = 1e6, self.sensitivity
+            super().add(sums, batch)
+            self.sensitivity = claimed
+
+    monkeypatch.setattr(image_queries, "LabellerGradient", Unclipped)
+    assert failing(rehearsed()[1]) == {LABELLER}
 
 
 def test_feature_mean_with_too_small_a_sensitivity_is_caught(monkeypatch):
     """Moduli summed at twice their norm, with the noise of a norm of one, fail the reading of the feature mean."""
-    plain = teacher.feature_sum
-    monkeypatch.setattr(teacher, "feature_sum", lambda standard: 2 * plain(standard))
+    monkeypatch.setattr(image_queries.FeatureSum, "sensitivity", 0.5)
     assert failing(rehearsed()[1]) == {"feature mean"}
 
 
@@ -144,12 +146,7 @@ def test_table_counts_pass_and_are_caught_without_the_root(monkeypatch):
         return failing({reading.name: reading for reading in rehearsal_readings(seen, 1e-5)})
 
     assert found() == set()
-    plain = table_publishing.noisy_counts
-    monkeypatch.setattr(
-        table_publishing,
-        "noisy_counts",
-        lambda marginals, sigma, noise: plain(m := list(marginals), sigma / math.sqrt(len(m)), noise),
-    )
+    monkeypatch.setattr(CellCounts, "sensitivity", 1.0)
     assert found() == {"column counts", "label pairs", "column pairs"}
 
 
@@ -167,71 +164,73 @@ def coded():
 def test_code_counts_pass_and_are_caught_without_a_bound(monkeypatch):
     """Codes have the noise that is charged; records that are not shortened fail the readings of codes and pairs."""
     assert coded() == set()
-    monkeypatch.setattr(code_publishing, "shortened", lambda present, _kept: present)
+    monkeypatch.setattr(code_queries, "shortened", lambda present, _kept: present)
     assert {"code counts", "code pairs"} <= coded()
 
 
 def test_long_repetitions_are_caught(monkeypatch):
     """Repetitions that are summed as they are, with the noise of a bounded vector, fail their reading."""
-    plain = code_publishing.repeat_sums
-    monkeypatch.setattr(
-        code_publishing,
-        "repeat_sums",
-        lambda *given: replace(plain(*given[:-1], 1e6), sensitivity=given[-1]),
-    )
+    plain = code_queries.RepeatSums.add
+
+    def unbounded(self, sums, batch):
+        self.sensitivity, claimed = 1e6, self.sensitivity
+        plain(self, sums, batch)
+        self.sensitivity = claimed
+
+    monkeypatch.setattr(code_queries.RepeatSums, "add", unbounded)
     assert coded() == {"code repetitions"}
 
 
 def test_exact_counts_beside_the_noise_are_caught(monkeypatch):
     """Class frequencies from exact counts, published beside noisy ones that nobody uses, show in the checkpoint."""
-    plain = publishing._noisy_histogram
+    plain = beginning.label_weights
 
-    def exact(plan, classes, rows, noise):
-        plain(plan, classes, rows, noise)
-        counts = torch.bincount(rows.labels, minlength=classes).double()
+    def exact(door, schema):
+        plain(door, schema)
+        counts = torch.bincount(door._records.labels, minlength=len(schema.label_classes)).double()
         return tuple((counts / counts.sum()).tolist())
 
-    monkeypatch.setattr(publishing, "_noisy_histogram", exact)
+    monkeypatch.setattr(gan_fit, "label_weights", exact)
     assert "interference" in failing(rehearsed(DENSE)[1])
 
 
 def test_release_that_nobody_charged_is_caught(monkeypatch):
     """One noisy release more than the plan charges fails the count of draws."""
-    plain = publishing.row_count
+    plain = gan_fit.label_weights
 
-    def twice(plan, count, noise):
-        noise.perturb([torch.zeros(3)], 5.0, 1.0)
-        return plain(plan, count, noise)
+    def twice(door, schema):
+        door._charges["more"] = GaussianRelease(5.0)
+        door.publish("more", RowCount())
+        return plain(door, schema)
 
-    monkeypatch.setattr("understudy.run.run.row_count", twice)
+    monkeypatch.setattr(gan_fit, "label_weights", twice)
     assert "draws" in failing(rehearsed(DENSE)[1])
 
 
-def test_trainer_that_moves_by_the_exact_gradient_is_caught(monkeypatch):
-    """A trainer that draws the noisy gradient and then steps with the exact one reveals the record."""
+def test_fitter_that_moves_by_the_exact_gradient_is_caught(monkeypatch):
+    """A fitter that draws the noisy gradient and then steps with the exact one reveals the record."""
+    plain = NoisyGradients.step
 
-    def exact(self, gradients, rows, public=None):
-        with torch.no_grad():
-            fakes = trainer.Rows(*self._fakes())
-        gradients.step(self.critic, rows, fakes, public)
-        bare = NonPrivateStep(1.0, self._recipe.objective, gradients.noise, gradients.divisor)
-        self._move_critic({n: g.detach() for n, g in bare.step(self.critic, rows, fakes).items()})
-        self.steps += 1
+    def exact(self, door, critic, fakes, public=None):
+        plain(self, door, critic, fakes, public)
+        charges = (Charge(TRAINING, door.sampled(TRAINING)),)
+        return PlainGradients(TRAINING, self.objective).step(
+            door.to_public(door._records, charges), critic, fakes
+        )
 
-    monkeypatch.setattr(trainer.Trainer, "advance", exact)
-    found = failing(rehearsed(DENSE)[1])
-    assert "interference" in found
+    monkeypatch.setattr(NoisyGradients, "step", exact)
+    assert "interference" in failing(rehearsed(DENSE)[1])
 
 
-def test_trainer_that_replays_its_own_noise_is_caught(monkeypatch):
-    """A trainer that seeds the noise anew at each step, beside the source it was given, reveals the record."""
-    plain = trainer.Trainer.advance
+def test_fitter_that_replays_its_own_noise_is_caught(monkeypatch):
+    """A fitter that adds noise of its own seed at each step, beside the door's, reveals the record."""
+    plain = NoisyGradients.step
 
-    def replaying(self, gradients, rows, public=None):
-        gradients.noise = SeededNoise(7)
-        plain(self, gradients, rows, public)
+    def replaying(self, door, critic, fakes, public=None):
+        own = Door(door._records, (Charge(TRAINING, door.sampled(TRAINING)),), SeededNoise(7))
+        return plain(self, own, critic, fakes, public)
 
-    monkeypatch.setattr(trainer.Trainer, "advance", replaying)
+    monkeypatch.setattr(NoisyGradients, "step", replaying)
     assert {"draws", "interference"} <= failing(rehearsed(DENSE)[1])
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+
 from understudy.audit.production import ProductionSubject
 from understudy.audit.step import LOUD
 from understudy.audit.wide import WideCritic

@@ -13,25 +13,26 @@ import sys
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import nn
-from understudy.recipes import RECIPES
-from understudy.recipes.parts import DenseCritic, FixedCriticSteps
 
 import understudy
 from tiny import TINY_TABLE, tiny_frame
+from understudy.door.door import Door
 from understudy.door.noise import SeededNoise
 from understudy.door.source import Rows
-from understudy.dpsgd import Critic, PrivateStep
+from understudy.dpsgd import Critic, NoisyGradients
 from understudy.dpsgd.clipping import GlobalClip
 from understudy.dpsgd.objectives import WassersteinPenalty
 from understudy.errors import OutOfMemory
 from understudy.ledger.account import LedgerAccount
 from understudy.ledger.ledger import Ledger
 from understudy.privacy.budget import Adjacency, Budget
-from understudy.privacy.mechanisms import SubsampledGaussian
+from understudy.privacy.mechanisms import Charge, SubsampledGaussian
+from understudy.synthesizers.gan.parts import DenseCritic
+from understudy.synthesizers.registry import RECIPES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,6 +54,13 @@ def at_most(more: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_AS, before)
 
 
+class Steps(NamedTuple):
+    """How steps were taken: rows at a time, and how many were counted."""
+
+    pieces: int | None
+    taken: int
+
+
 class Diary(logging.Handler):
     """Keeps what is logged."""
 
@@ -65,11 +73,12 @@ class Diary(logging.Handler):
         self.lines.append(record.getMessage())
 
 
-def one_step(critic: Critic, rows: Rows, fakes: Rows) -> tuple[PrivateStep, dict[str, Tensor]]:
-    """A first step, the same at every call."""
-    mechanism = SubsampledGaussian(0.5, 1.0, 10)
-    step = PrivateStep(mechanism, GlobalClip(0.1), WassersteinPenalty(), SeededNoise(7), 3000.0)
-    return step, step.step(critic, rows, fakes)
+def some_steps(critic: Critic, rows: Rows, fakes: Rows, count: int = 1) -> tuple[Steps, dict[str, Tensor]]:
+    """Steps through one door, the same at every call; returns what the first one gave."""
+    door = Door(rows, (Charge("steps", SubsampledGaussian(0.5, 1.0, 10)),), SeededNoise(7))
+    gradients = NoisyGradients("steps", GlobalClip(0.1), WassersteinPenalty(), 3000.0)
+    found = [gradients.step(door, critic, fakes) for _ in range(count)]
+    return Steps(gradients._pieces, door.used["steps"]), found[0]
 
 
 def compare() -> dict[str, object]:
@@ -80,13 +89,11 @@ def compare() -> dict[str, object]:
     diary = Diary()
     logging.getLogger("understudy").addHandler(diary)
     with at_most(40):
-        step, found = one_step(critic, rows, fakes)
-        step.step(critic, rows, fakes)
-    pieces = step._pieces
-    _, expected = one_step(critic, rows, fakes)
+        steps, found = some_steps(critic, rows, fakes, count=2)
+    _, expected = some_steps(critic, rows, fakes)
     worst = max(float((found[n] - g).abs().max() / g.abs().max()) for n, g in expected.items())
     logging.getLogger("understudy").removeHandler(diary)
-    return {"pieces": pieces, "error": worst, "taken": step.taken, "log": diary.lines, "refusal": refused()}
+    return {**steps._asdict(), "error": worst, "log": diary.lines, "refusal": refused()}
 
 
 def refused() -> str:
@@ -94,7 +101,7 @@ def refused() -> str:
     critic = Critic(nn.Sequential(nn.Linear(20, 2_000_000), nn.ReLU(), nn.Linear(2_000_000, 1)))
     try:
         with at_most(10):
-            one_step(critic, Rows(torch.randn(6, 20)), Rows(torch.randn(4, 20)))
+            some_steps(critic, Rows(torch.randn(6, 20)), Rows(torch.randn(4, 20)))
     except OutOfMemory as error:
         return str(error)
     return ""
@@ -102,9 +109,7 @@ def refused() -> str:
 
 def account(folder: Path) -> dict[str, object]:
     """A whole fit with a critic that does not fit at once, on a ledger."""
-    recipe = replace(
-        RECIPES["dp-cgan"], critic=DenseCritic(hidden=(4000,)), turns=FixedCriticSteps(100), averaging=None
-    )
+    recipe = replace(RECIPES["dp-cgan"], critic=DenseCritic(hidden=(4000,)), critic_steps=100, averaging=None)
     made = understudy.plan(TINY_TABLE, epsilon=3, delta=1e-4, rows=6000, batch=3000, steps=3, recipe=recipe)
     with Ledger(folder / "ledger", create=True) as book:
         book.register("patients", Budget(10.0, 1e-3, Adjacency.ADD_OR_REMOVE_ONE))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from understudy.dpsgd.batch import ClippedSum, CriticBatch
-    from understudy.dpsgd.critics import Critic
+    from understudy.dpsgd.critics import Critic, Predictor
     from understudy.dpsgd.gradients import Path, clipped_sum, explain
     from understudy.dpsgd.plain import PlainGradients
     from understudy.dpsgd.postprocess import clamp_weights
@@ -24,6 +24,7 @@ __all__ = [
     "NoisyGradients",
     "Path",
     "PlainGradients",
+    "Predictor",
     "clamp_weights",
     "clipped_sum",
     "explain",
@@ -35,6 +36,7 @@ _HOME = {
     "CriticBatch": "batch",
     "NoisyGradients": "step",
     "PlainGradients": "plain",
+    "Predictor": "critics",
     "Path": "gradients",
     "clamp_weights": "postprocess",
     "clipped_sum": "gradients",

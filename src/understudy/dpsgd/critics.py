@@ -1,5 +1,6 @@
-"""The container that the fast gradient path can read.
+"""The containers that the fast gradient path can read.
 
+`Predictor(body)` has one row of outputs for each record and is told no labels; they are for its loss.
 `Critic(body, conditioning)` is an ordinary `nn.Module` with `critic(x, labels) -> logits` of shape
 (rows,). Its body is an `nn.Sequential`, so that the engine can walk the layers. How the label enters is one
 of the values of `understudy.dpsgd.conditioning`:
@@ -31,7 +32,7 @@ from understudy.errors import UnsupportedModel
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Critic", "condition", "label_features", "one_hot"]
+__all__ = ["Critic", "Predictor", "condition", "label_features", "one_hot"]
 
 _UNCONDITIONAL = Unconditional()
 
@@ -72,7 +73,32 @@ def _needed(labels: Tensor | None, conditioning: Conditioning) -> Tensor:
     return labels
 
 
-class Critic(nn.Module):
+class Predictor(nn.Module):
+    """A model whose layers the engine can walk: what its body makes of each record.
+
+    Args:
+        body: the layers, in order.
+    """
+
+    conditioning: Conditioning = _UNCONDITIONAL
+
+    def __init__(self, body: nn.Sequential) -> None:
+        super().__init__()
+        self.body = body
+
+    def forward(self, x: Tensor, labels: Tensor | None = None) -> Tensor:
+        """One row of outputs for each record."""
+        outputs: Tensor = self.body(condition(self.conditioning, x, labels))
+        return outputs
+
+    def known_conditioning(self) -> bool:
+        """Whether the label enters in one of the ways of the table (and not by a subclass's own)."""
+        return type(self) in (Predictor, Critic) and isinstance(
+            self.conditioning, (Unconditional, OneHotFeatures, OneHotChannels)
+        )
+
+
+class Critic(Predictor):
     """A critic whose layers the engine can walk; see the module's table.
 
     Args:
@@ -81,17 +107,9 @@ class Critic(nn.Module):
     """
 
     def __init__(self, body: nn.Sequential, conditioning: Conditioning = _UNCONDITIONAL) -> None:
-        super().__init__()
-        self.body = body
+        super().__init__(body)
         self.conditioning = conditioning
 
     def forward(self, x: Tensor, labels: Tensor | None = None) -> Tensor:
         """One logit per row."""
-        h: Tensor = self.body(condition(self.conditioning, x, labels))
-        return h.reshape(h.shape[0])
-
-    def known_conditioning(self) -> bool:
-        """Whether the label enters in one of the ways of the table (and not by a subclass's own)."""
-        return type(self) is Critic and isinstance(
-            self.conditioning, (Unconditional, OneHotFeatures, OneHotChannels)
-        )
+        return super().forward(x, labels).reshape(len(x))

@@ -12,8 +12,9 @@ import torch
 
 from understudy.dpsgd.gradients.guard import refuse_unsafe_layers, trained_parameters
 from understudy.dpsgd.gradients.microbatch import fake_gradient, summed_gradient
-from understudy.dpsgd.losses import fake_loss, penalty_weight, real_loss
-from understudy.dpsgd.step import critic_batch
+from understudy.dpsgd.losses import fake_loss, penalty_weight, record_losses
+from understudy.dpsgd.objectives import Objective
+from understudy.dpsgd.step import NO_FAKES, critic_batch
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from understudy.door.door import Door
     from understudy.door.query import Batch
     from understudy.door.source import Rows
-    from understudy.dpsgd.objectives import Objective
+    from understudy.dpsgd.losses import Loss
 
 __all__ = ["PlainGradients"]
 
@@ -33,7 +34,7 @@ class _Sums:
     sensitivity: ClassVar[float] = math.inf
 
     def __init__(
-        self, critic: nn.Module, objective: Objective, fakes: tuple[Tensor, Tensor | None], with_loss: bool
+        self, critic: nn.Module, objective: Loss, fakes: tuple[Tensor, Tensor | None], with_loss: bool
     ) -> None:
         self._critic, self._objective, self._fakes, self._with_loss = critic, objective, fakes, with_loss
 
@@ -54,7 +55,8 @@ class _Sums:
         sums[-1][0] += len(batch)
         if self._with_loss:
             with torch.no_grad():
-                losses = real_loss(self._objective, self._critic(batch.x, batch.labels))
+                outputs = self._critic(batch.x, batch.labels)
+                losses = record_losses(self._objective, outputs, batch.x, batch.labels)
             sums[-1][1] += float(losses.sum())
 
 
@@ -73,12 +75,12 @@ class PlainGradients:
 
     bound: ClassVar[None] = None
 
-    def __init__(self, purpose: str, objective: Objective, *, with_loss: bool = False) -> None:
+    def __init__(self, purpose: str, objective: Loss, *, with_loss: bool = False) -> None:
         self.purpose, self.objective, self._with_loss = purpose, objective, with_loss
         self.loss = math.nan
 
     def step(
-        self, door: Door, critic: nn.Module, fakes: Rows, public: Rows | None = None
+        self, door: Door, critic: nn.Module, fakes: Rows = NO_FAKES, public: Rows | None = None
     ) -> dict[str, Tensor]:
         """The mean gradient of the critic's loss, by parameter name; not private."""
         del public
@@ -92,11 +94,12 @@ class PlainGradients:
             name: (one / max(rows, 1.0)).to(like.dtype)
             for name, one in zip(parameters, seen.values, strict=False)
         }
+        self.loss = loss / max(rows, 1.0) if self._with_loss else math.nan
         if len(made):
+            assert isinstance(self.objective, Objective)
             for name, one in fake_gradient(critic, self.objective, made, labels).items():
                 mean[name] += one / len(made)
-        if self._with_loss:
-            with torch.no_grad():
-                unreal = fake_loss(self.objective, critic(made, labels)).mean() if len(made) else 0.0
-            self.loss = loss / max(rows, 1.0) + float(unreal)
+            if self._with_loss:
+                with torch.no_grad():
+                    self.loss += float(fake_loss(self.objective, critic(made, labels)).mean())
         return mean

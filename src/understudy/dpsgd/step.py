@@ -1,4 +1,4 @@
-"""Gradients of a critic, asked at a door: clipped for each record, summed and noised there.
+"""Gradients of a critic, or of any model with a loss for each record: clipped, and summed and noised at a door.
 
 What leaves `NoisyGradients.step` is a noisy gradient; anything done with it afterwards (Adam, averaging, clamping) is
 post-processing. Fakes, their labels and their number are public: their gradient is computed apart and added after the
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 import torch
 
+from understudy.door.source import Rows
 from understudy.dpsgd import memory
 from understudy.dpsgd.batch import CriticBatch
 from understudy.dpsgd.clipping import (
@@ -26,6 +27,7 @@ from understudy.dpsgd.clipping import (
 from understudy.dpsgd.gradients import clipped_sum, fakes_part, mean_norms
 from understudy.dpsgd.gradients.guard import trained_parameters
 from understudy.dpsgd.losses import penalty_weight
+from understudy.dpsgd.objectives import Objective
 from understudy.errors import PlanError
 from understudy.privacy.budget import Adjacency
 
@@ -36,13 +38,15 @@ if TYPE_CHECKING:
 
     from understudy.door.door import Door
     from understudy.door.query import Batch, Chance
-    from understudy.door.source import Rows
     from understudy.dpsgd.batch import ClippedSum
     from understudy.dpsgd.clipping import Clipping, ConcreteClip
     from understudy.dpsgd.critics import Critic
-    from understudy.dpsgd.objectives import Objective
+    from understudy.dpsgd.losses import Loss
 
-__all__ = ["ClippedGradients", "CriticStep", "NoisyGradients", "critic_batch"]
+__all__ = ["NO_FAKES", "ClippedGradients", "CriticStep", "NoisyGradients", "critic_batch"]
+
+NO_FAKES = Rows(torch.zeros(0))
+"""For models that are no critics."""
 
 _log = logging.getLogger(__name__)
 _Result = TypeVar("_Result")
@@ -79,7 +83,7 @@ class ClippedGradients:
     def __init__(
         self,
         critic: nn.Module,
-        objective: Objective,
+        objective: Loss,
         rule: ConcreteClip,
         fakes: tuple[Tensor, Tensor | None],
         *,
@@ -123,7 +127,7 @@ class ClippedGradients:
 
 
 class NoisyGradients:
-    """Noisy mean gradients of a critic, one for every step that the door allows.
+    """Noisy mean gradients of a critic or another model, one for every step that the door allows.
 
     Args:
         purpose: the charge that pays for the steps.
@@ -137,7 +141,7 @@ class NoisyGradients:
         self,
         purpose: str,
         clipping: Clipping,
-        objective: Objective,
+        objective: Loss,
         divisor: float,
         *,
         bound: float | None = None,
@@ -151,20 +155,22 @@ class NoisyGradients:
         self._pieces: int | None = None
 
     def step(
-        self, door: Door, critic: nn.Module, fakes: Rows, public: Rows | None = None
+        self, door: Door, critic: nn.Module, fakes: Rows = NO_FAKES, public: Rows | None = None
     ) -> dict[str, Tensor]:
-        """One noisy mean gradient of the critic's loss, by parameter name.
+        """One noisy mean gradient of the model's loss, by parameter name.
 
         Args:
             door: what holds the records; it draws the batch and the noise.
             critic: the model; it is not changed.
-            fakes: a public number of generated rows, drawn afresh for each step.
+            fakes: a public number of generated rows for a critic, drawn afresh for each step.
             public: declared public records, needed by `PublicAdaptiveClip` only.
 
         Raises:
+            PlanError: records are to be paired with fakes and there are none, or there are fakes and no loss for them.
             BudgetError: all steps of the plan were taken.
             OutOfMemory: the step does not fit in memory, not even row by row. It counts as taken.
         """
+        _check_fakes(self.objective, self.clipping, len(fakes))
         with memory.explained():
             like = next(critic.parameters()).detach()
             rule = self._rule_of_this_step(door, critic, fakes, public, like)
@@ -181,6 +187,7 @@ class NoisyGradients:
             )
             free = None
             if not rule.paired and len(fakes):  # post-processing: in no sum and no product with a record
+                assert isinstance(self.objective, Objective)
                 work = partial(fakes_part, critic, self.objective, *query.fakes, rule)
                 free = self._within_memory(work)
                 query.fake_values = free.values
@@ -250,6 +257,17 @@ class NoisyGradients:
                 pieces,
             )
         return result
+
+
+def _check_fakes(objective: Loss, clipping: Clipping, fakes: int) -> None:
+    if not fakes and (clipping.paired or penalty_weight(objective)):
+        raise PlanError(
+            f"{clipping} with {objective} pairs every record with a fake, and no fakes were given."
+        )
+    if fakes and not isinstance(objective, Objective):
+        raise PlanError(
+            f"{objective} has no loss for fakes, which only the objective of a critic has; give none."
+        )
 
 
 def critic_batch(

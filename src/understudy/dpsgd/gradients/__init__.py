@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from understudy.dpsgd.batch import CriticBatch
     from understudy.dpsgd.clipping import Clipping, ConcreteClip
+    from understudy.dpsgd.losses import Loss
     from understudy.dpsgd.objectives import Objective
 
 __all__ = ["Path", "clipped_sum", "explain", "fakes_part", "mean_norms"]
@@ -42,7 +43,7 @@ class Path(enum.Enum):
 
 def clipped_sum(
     critic: nn.Module,
-    objective: Objective,
+    objective: Loss,
     batch: CriticBatch,
     clipping: ConcreteClip,
     *,
@@ -52,8 +53,8 @@ def clipped_sum(
     """The sum of the records' clipped gradients, in float64; fakes are in it as partners only.
 
     Args:
-        critic: maps (x, labels) to one logit per row; layers that mix records are refused.
-        objective: the loss of a record and of a fake.
+        critic: any model of (x, labels), row by row; layers that mix records are refused.
+        objective: the loss of a record; a critic's objective knows fakes too.
         batch: the records, and the fakes that a penalty or a paired rule needs; no records is fine.
         clipping: the rule; it also gives the sensitivity.
         path: force one path (tests and benchmarks); by default the fast one where it applies.
@@ -134,7 +135,7 @@ def _chain(critic: nn.Module, path: Path | None) -> Chain | None:
 
 
 def mean_norms(
-    critic: nn.Module, objective: Objective, batch: CriticBatch, *, joint: bool = False
+    critic: nn.Module, objective: Loss, batch: CriticBatch, *, joint: bool = False
 ) -> dict[str, float]:
     """For each parameter, the mean over the batch's records of the gradient norm; for public batches only.
 
@@ -153,7 +154,7 @@ def mean_norms(
     return {name: float(square.sqrt().mean()) for name, square in squares.items()}
 
 
-def explain(critic: nn.Module, objective: Objective) -> str:
+def explain(critic: nn.Module, objective: Loss) -> str:
     """Which path `clipped_sum` takes for this critic and objective, and why, in one or two sentences."""
     refuse_unsafe_layers(critic)
     chain = read_chain(critic)

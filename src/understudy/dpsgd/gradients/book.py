@@ -7,7 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from understudy.dpsgd.gradients.layers import Tape
-from understudy.dpsgd.losses import fake_slope, penalty_slope, penalty_weight, real_slope
+from understudy.dpsgd.losses import fake_slope, penalty_slope, penalty_weight, record_slopes
+from understudy.dpsgd.objectives import Objective
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from understudy.dpsgd.batch import CriticBatch
     from understudy.dpsgd.gradients.layers import Place, WeightedLayer
     from understudy.dpsgd.gradients.walk import Chain
-    from understudy.dpsgd.objectives import Objective
+    from understudy.dpsgd.losses import Loss
 
 __all__ = ["Book", "book_of_fakes", "book_of_records", "walk_fakes"]
 
@@ -42,7 +43,7 @@ class Book:
         return [(place.a[start:stop], place.d[start:stop]) for place in self.layers[layer]]
 
 
-def book_of_records(chain: Chain, objective: Objective, batch: CriticBatch, *, joint: bool) -> Book:
+def book_of_records(chain: Chain, objective: Loss, batch: CriticBatch, *, joint: bool) -> Book:
     """The factors of the records' gradients.
 
     Args:
@@ -54,13 +55,13 @@ def book_of_records(chain: Chain, objective: Objective, batch: CriticBatch, *, j
     book = Book(batch.real.shape[0])
     if not book.records:
         return book
-    tape, values = _walk(chain, partial(real_slope, objective), batch.real, batch.real_labels)
+    tape, values = _walk(chain, partial(record_slopes, objective), batch.real, batch.real_labels)
     book.enter(tape)
     partners = None if batch.fake_values is None else batch.fake_values[batch.partners()]
     if joint:
         chosen, labels = batch.partners(), batch.fake_labels
         labels = None if labels is None else labels[chosen]
-        tape, beside = _walk(chain, partial(fake_slope, objective), batch.fake[chosen], labels)
+        tape, beside = _walk(chain, _fake_slopes(objective), batch.fake[chosen], labels)
         book.enter(tape)
         partners = beside[chain.affine_layers]
     if penalty_weight(objective):
@@ -72,7 +73,7 @@ def book_of_fakes(chain: Chain, objective: Objective, fake: Tensor, labels: Tens
     """The factors of the fakes' gradients, each treated like a record."""
     book = Book(fake.shape[0])
     if book.records:
-        book.enter(_walk(chain, partial(fake_slope, objective), fake, labels)[0])
+        book.enter(_walk(chain, _fake_slopes(objective), fake, labels)[0])
     return book
 
 
@@ -80,24 +81,29 @@ def walk_fakes(
     chain: Chain, objective: Objective, fake: Tensor, labels: Tensor | None
 ) -> tuple[Tape, Tensor | None]:
     """What all fakes note, and the value of each from which interpolates with it can start, if there is one."""
-    tape, values = _walk(chain, partial(fake_slope, objective), fake, labels)
+    tape, values = _walk(chain, _fake_slopes(objective), fake, labels)
     useful = penalty_weight(objective) and chain.mixes_values
     return tape, values[chain.affine_layers] if useful else None
 
 
+def _fake_slopes(objective: Loss) -> Callable[[Tensor, Tensor, Tensor | None], Tensor]:
+    assert isinstance(objective, Objective)
+    return lambda outputs, _x, _labels: fake_slope(objective, outputs.flatten())
+
+
 def _walk(
-    chain: Chain, slopes: Callable[[Tensor], Tensor], x: Tensor, labels: Tensor | None
+    chain: Chain, slopes: Callable[[Tensor, Tensor, Tensor | None], Tensor], x: Tensor, labels: Tensor | None
 ) -> tuple[Tape, list[Tensor]]:
-    """The tape of the gradients of the rows' losses, by their slopes in the logit, and the value at each layer."""
+    """The tape of the gradients of the rows' losses, by their slopes in the outputs, and the value at each layer."""
     tape = Tape()
     start, chain = chain.begin(x, labels)
     values = chain.values(start)
-    chain.note_loss(values, slopes(values[-1].flatten()), tape)
+    chain.note_loss(values, slopes(values[-1], x, labels), tape)
     return tape, values
 
 
 def _walk_penalty(
-    chain: Chain, objective: Objective, batch: CriticBatch, values: list[Tensor], partners: Tensor | None
+    chain: Chain, objective: Loss, batch: CriticBatch, values: list[Tensor], partners: Tensor | None
 ) -> Tape:
     """The tape of the gradients of the records' penalties.
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from understudy.dpsgd.clipping import ConcreteClip, Partition
     from understudy.dpsgd.gradients.book import Book
     from understudy.dpsgd.gradients.walk import Chain
-    from understudy.dpsgd.objectives import Objective
+    from understudy.dpsgd.losses import Loss
 
 __all__ = ["clipped_book", "clipped_sum", "over_positions", "squared_norms"]
 
@@ -47,7 +47,7 @@ _LEAST_RECORDS = 8
 def clipped_sum(
     critic: nn.Module,
     chain: Chain,
-    objective: Objective,
+    objective: Loss,
     batch: CriticBatch,
     rule: ConcreteClip,
     records: int,
@@ -71,7 +71,7 @@ def clipped_sum(
 
 @torch.no_grad()
 def squared_norms(
-    critic: nn.Module, chain: Chain, objective: Objective, batch: CriticBatch, *, joint: bool
+    critic: nn.Module, chain: Chain, objective: Loss, batch: CriticBatch, *, joint: bool
 ) -> dict[str, Tensor]:
     """For each parameter, each record's squared gradient norm in float64."""
     book = book_of_records(chain, objective, batch, joint=joint)

@@ -1,6 +1,6 @@
 """The general path: each record's gradient is made whole by `torch.func`, in chunks.
 
-It takes any module that maps (x, labels) to logits and any order of differentiation. It is the fallback of
+It takes any module of (x, labels), any loss and any order of differentiation. It is the fallback of
 the book-keeping path and the oracle of its tests, so it is kept as plain as possible: one function is the
 loss of one record, and everything else is derived from it.
 """
@@ -14,7 +14,8 @@ from torch.func import functional_call, grad, vmap
 
 from understudy.dpsgd.gradients.guard import trained_parameters
 from understudy.dpsgd.gradients.sums import longest, row_weights
-from understudy.dpsgd.losses import fake_loss, penalty, penalty_weight, real_loss
+from understudy.dpsgd.losses import fake_loss, penalty, penalty_weight, record_losses
+from understudy.dpsgd.objectives import Objective
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from understudy.dpsgd.batch import CriticBatch
     from understudy.dpsgd.clipping import ConcreteClip, Partition
-    from understudy.dpsgd.objectives import Objective
+    from understudy.dpsgd.losses import Loss
 
     Gradients = dict[str, Tensor]
 
@@ -34,7 +35,7 @@ DEFAULT_CHUNK = 16
 
 def clipped_sum(
     critic: nn.Module,
-    objective: Objective,
+    objective: Loss,
     batch: CriticBatch,
     rule: ConcreteClip,
     chunk: int | None = None,
@@ -65,10 +66,10 @@ def clipped_fakes(
     critic: nn.Module, objective: Objective, fake: Tensor, labels: Tensor | None, partition: Partition
 ) -> Gradients:
     """The sum of the fakes' clipped gradients."""
-    logit = _logit(critic)
+    output = _output(critic)
 
     def loss(params: Gradients, x: Tensor, label: Tensor | None) -> Tensor:
-        return fake_loss(objective, logit(params, x, label))
+        return fake_loss(objective, output(params, x, label)).sum()
 
     total = _zeros(trained_parameters(critic))
     for rows in _in_chunks(critic, loss, (fake, labels), None):
@@ -77,7 +78,7 @@ def clipped_fakes(
 
 
 def squared_norms(
-    critic: nn.Module, objective: Objective, batch: CriticBatch, *, joint: bool, chunk: int | None
+    critic: nn.Module, objective: Loss, batch: CriticBatch, *, joint: bool, chunk: int | None
 ) -> dict[str, Tensor]:
     """For each parameter, each record's squared gradient norm in float64."""
     parts = [_squares(rows) for rows in _record_gradients(critic, objective, batch, joint=joint, chunk=chunk)]
@@ -103,7 +104,7 @@ def _add_weighted(total: Gradients, rows: Gradients, factors: dict[str, Tensor],
 
 
 def _record_gradients(
-    critic: nn.Module, objective: Objective, batch: CriticBatch, *, joint: bool, chunk: int | None
+    critic: nn.Module, objective: Loss, batch: CriticBatch, *, joint: bool, chunk: int | None
 ) -> Iterator[Gradients]:
     """The gradients of the records' losses, one chunk of records at a time."""
     if not len(batch.real):
@@ -134,8 +135,8 @@ def _in_chunks(
         yield gradients(params, *part)
 
 
-def _logit(critic: nn.Module) -> Callable[[Gradients, Tensor, Tensor | None], Tensor]:
-    """The logit of one record, as a function of the parameters.
+def _output(critic: nn.Module) -> Callable[[Gradients, Tensor, Tensor | None], Tensor]:
+    """What the model makes of a batch of one record, as a function of the parameters.
 
     Tied weights are passed once for each module that holds them. Torch's own handling of ties is switched off: for a
     module that occurs twice it would leave a wrong tensor behind in the critic.
@@ -149,19 +150,19 @@ def _logit(critic: nn.Module) -> Callable[[Gradients, Tensor, Tensor | None], Te
         for attribute, p in module.named_parameters(recurse=False)
     }
 
-    def logit(params: Gradients, x: Tensor, label: Tensor | None) -> Tensor:
+    def output(params: Gradients, x: Tensor, label: Tensor | None) -> Tensor:
         one = None if label is None else label[None]
         known = {**fixed, **params}
         values = {name: known[owner] for name, owner in uses.items()}
         out: Tensor = functional_call(critic, {**buffers, **values}, (x[None], one), tie_weights=False)
-        return out.reshape(())
+        return out
 
-    return logit
+    return output
 
 
-def _record_loss(critic: nn.Module, objective: Objective) -> Callable[..., Tensor]:
+def _record_loss(critic: nn.Module, objective: Loss) -> Callable[..., Tensor]:
     """The loss of one record: real part, penalty at its interpolate, and its partner's part if joint."""
-    logit = _logit(critic)
+    output = _output(critic)
 
     def loss(
         params: Gradients,
@@ -171,12 +172,14 @@ def _record_loss(critic: nn.Module, objective: Objective) -> Callable[..., Tenso
         fake: Tensor | None,
         fake_label: Tensor | None,
     ) -> Tensor:
-        total = real_loss(objective, logit(params, x, label))
+        known = None if label is None else label[None]
+        total = record_losses(objective, output(params, x, label), x[None], known).sum()
         if mixed is not None:
-            slope = grad(lambda point: logit(params, point, label))(mixed)
+            slope = grad(lambda point: output(params, point, label).sum())(mixed)
             total = total + penalty(objective, slope[None]).squeeze(0)
         if fake is not None:
-            total = total + fake_loss(objective, logit(params, fake, fake_label))
+            assert isinstance(objective, Objective)
+            total = total + fake_loss(objective, output(params, fake, fake_label)).sum()
         return total
 
     return loss

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from understudy.dpsgd.gradients.guard import trained_parameters
-from understudy.dpsgd.losses import fake_loss, penalty, penalty_weight, real_loss
+from understudy.dpsgd.losses import fake_loss, penalty, penalty_weight, record_losses
 from understudy.errors import PlanError
 
 if TYPE_CHECKING:
@@ -18,13 +18,14 @@ if TYPE_CHECKING:
 
     from understudy.dpsgd.batch import CriticBatch
     from understudy.dpsgd.clipping import MicrobatchClip
+    from understudy.dpsgd.losses import Loss
     from understudy.dpsgd.objectives import Objective
 
 __all__ = ["clipped_sum", "fake_gradient", "summed_gradient"]
 
 
 def clipped_sum(
-    critic: nn.Module, objective: Objective, batch: CriticBatch, rule: MicrobatchClip, chunk: int | None
+    critic: nn.Module, objective: Loss, batch: CriticBatch, rule: MicrobatchClip, chunk: int | None
 ) -> tuple[dict[str, Tensor], float]:
     """Σ over microbatches of the clipped gradient of (Σ losses / size), in float64.
 
@@ -75,12 +76,13 @@ def _pick(batch: CriticBatch, rows: Tensor) -> CriticBatch:
 
 
 def summed_gradient(
-    critic: nn.Module, objective: Objective, batch: CriticBatch, weight: float
+    critic: nn.Module, objective: Loss, batch: CriticBatch, weight: float
 ) -> dict[str, Tensor]:
     """`weight` · ∇ of the sum of the records' losses, penalty included, by ordinary autograd."""
     params = {name: p for name, p in critic.named_parameters() if p.requires_grad}
     with torch.enable_grad():
-        loss = real_loss(objective, critic(batch.real, batch.real_labels).reshape(-1)).sum()
+        outputs = critic(batch.real, batch.real_labels)
+        loss = record_losses(objective, outputs, batch.real, batch.real_labels).sum()
         if penalty_weight(objective):
             point = batch.interpolates().requires_grad_()
             logits = critic(point, batch.real_labels)

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from understudy.dpsgd.conditioning import OneHotChannels, OneHotFeatures
-from understudy.dpsgd.critics import Critic, condition, label_features
+from understudy.dpsgd.critics import Predictor, condition, label_features
 from understudy.dpsgd.gradients.layers import (
     ConvLayer,
     FlattenLayer,
@@ -136,8 +136,8 @@ class Chain:
 
 def read_chain(critic: nn.Module) -> Chain | str:
     """The critic as a chain of known layers, or a sentence that says why it is not one."""
-    if not isinstance(critic, Critic) or not critic.known_conditioning():
-        return f"{type(critic).__name__} is not an engine.Critic, so its layers cannot be walked"
+    if not isinstance(critic, Predictor) or not critic.known_conditioning():
+        return f"{type(critic).__name__} is neither a Critic nor a Predictor, so its layers cannot be walked"
     if any(module._forward_hooks or module._forward_pre_hooks for module in critic.modules()):
         return "a layer has hooks, which a walk through the layers would not run"
     if _shares_weights(critic):
