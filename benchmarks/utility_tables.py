@@ -38,11 +38,11 @@ from understudy.synthesizers.gan.papers import DP_CGAN_THYROID
 from understudy.synthesizers.marginals.recipe import UNDERSTUDY_TABLES
 
 if TYPE_CHECKING:
-    from understudy.synthesizers.protocol import Recipe
     import pandas as pd
     from rich.progress import Progress as Bar
 
     from understudy.data.records import Dataset
+    from understudy.synthesizers.protocol import Recipe
 
     Line = dict[str, Any]
 

@@ -6,7 +6,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-from understudy.recipes import RECIPES, recipe_from_toml, recipe_to_toml
 
 from fuzzing import assault
 from tiny import TINY_IMAGES, tiny_images, tiny_plan
@@ -14,6 +13,7 @@ from understudy.errors import CheckpointError, Interrupted, RecipeError, Release
 from understudy.release.release import Release
 from understudy.run.checkpoint import Checkpoints, load_checkpoint
 from understudy.run.fit import fit
+from understudy.synthesizers.registry import RECIPES, recipe_from_toml, recipe_to_toml
 
 
 @pytest.fixture

@@ -2,9 +2,9 @@
 
 Two quantities are published (`queries`). First the sum of the standardised moduli r(x), whose norm is at most 1:
 sensitivity 1. Then T noisy gradients of the cross-entropy over *all* records. The gradient of one record is the
-outer product of its features f(x) and its error p - y, with norm |f|·|p - y|, clipped to the bound C; p depends on earlier noisy
-gradients and on this record only. So each sum has sensitivity C, and the noise has standard deviation σ·C. There is no
-sampling, hence no amplification to account for.
+outer product of its features f(x) and its error p - y, with norm |f|·|p - y|, clipped to the bound C; p depends on
+earlier noisy gradients and on this record only. So each sum has sensitivity C, and the noise has standard deviation
+σ·C. There is no sampling, hence no amplification to account for.
 
 Momentum, the learning rate's schedule and the average of the last third of the iterates are post-processing.
 """
