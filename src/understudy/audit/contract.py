@@ -100,7 +100,7 @@ def _violations(recipe: Recipe, schema: Schema, rows: int, seed: int, *, audited
     seen = recipe.sees(schema)
     reason = recipe.refuses(seen)
     if reason is not None:
-        if not (isinstance(reason, str) and reason.strip().endswith(".")):
+        if not str(reason).strip().endswith("."):
             yield f"refuses: the reason must be a sentence, got {reason!r}."
         return
     try:
