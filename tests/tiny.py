@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pandas as pd
 
@@ -53,3 +55,14 @@ def tiny_plan(schema: TableSchema | ImageSchema | None = TINY_TABLE, **options: 
         "recipe": "dp-cgan",
     }
     return plan(schema, **{**settings, **options})  # type: ignore[arg-type]
+
+
+def stop_after(steps: int) -> Callable[[], bool]:
+    """A stop request that comes after this many steps; it is asked once before them, when the rows are read."""
+    left = [steps + 1]
+
+    def asked() -> bool:
+        left[0] -= 1
+        return left[0] <= 0
+
+    return asked

@@ -12,6 +12,7 @@ UnderstudyError
 ├── ReleaseError         a release folder is damaged, foreign, or unsafe to load
 ├── CheckpointError      a checkpoint cannot be written or resumed
 ├── OutOfMemory          a private step does not fit in memory, however it is cut
+├── ContractError        a synthesizer does not keep what every synthesizer promises
 ├── Interrupted          a run was asked to stop, and stopped in order
 └── EvaluationError      a measure was asked of data it is not defined for
 
@@ -24,6 +25,7 @@ from __future__ import annotations
 __all__ = [
     "BudgetError",
     "CheckpointError",
+    "ContractError",
     "DataError",
     "EvaluationError",
     "FileError",
@@ -94,6 +96,10 @@ class ReleaseError(UnderstudyError):
 
 class CheckpointError(UnderstudyError):
     """A checkpoint cannot be written or resumed."""
+
+
+class ContractError(UnderstudyError):
+    """A synthesizer does not keep what every synthesizer promises."""
 
 
 class FileError(UnderstudyError):

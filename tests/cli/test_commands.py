@@ -89,7 +89,7 @@ def test_plan_answers_in_json() -> None:
 
 def test_fit_sample_and_inspect_work_together(patients: Path) -> None:
     """The whole way of a curator and an analyst, with a private row count."""
-    options = ["--schema", "patients.toml", "--epsilon", 3, "--delta", 1e-3, "--batch", 8, "--steps", 5]
+    options = ["--schema", "patients.toml", "--epsilon", 3, "--delta", 1e-3, "--steps", 5]
     fitted = understudy("fit", "patients.csv", *options, "--out", "release", "--json", cwd=patients)
     assert fitted.returncode == 0, fitted.stderr
     assert json.loads(fitted.stdout)["private"] is True
@@ -103,7 +103,7 @@ def test_fit_sample_and_inspect_work_together(patients: Path) -> None:
 
 def test_a_seeded_release_is_stamped_in_every_later_output(patients: Path) -> None:
     """NOT PRIVATE is said by fit, inspect and sample."""
-    options = ["--schema", "patients.toml", "--epsilon", 3, "--delta", 1e-3, "--batch", 8, "--steps", 5]
+    options = ["--schema", "patients.toml", "--epsilon", 3, "--delta", 1e-3, "--steps", 5]
     outputs = [
         understudy("fit", "patients.csv", *options, "--insecure-seed", 1, "--out", "r", cwd=patients),
         understudy("inspect", "r", cwd=patients),
@@ -156,6 +156,11 @@ def test_recipes_are_listed_and_shown() -> None:
             ],
             1,
             "leave --steps out",
+        ),
+        (
+            ["plan", "--rows", "500", "--epsilon", "1", "--schema", "patients.toml", "--batch", "9999"],
+            1,
+            "no effect",
         ),
         (["sample", "nowhere", "--out", "x.csv"], 1, "card.json"),
         (["inspect", "nowhere"], 1, "card.json"),

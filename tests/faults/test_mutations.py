@@ -6,14 +6,14 @@ import shutil
 from pathlib import Path
 
 import pytest
-from understudy.recipes import RECIPES, recipe_from_toml, recipe_to_toml
 
 from fuzzing import assault
-from tiny import TINY_IMAGES, tiny_images, tiny_plan
+from tiny import TINY_IMAGES, stop_after, tiny_images, tiny_plan
 from understudy.errors import CheckpointError, Interrupted, RecipeError, ReleaseError
 from understudy.release.release import Release
 from understudy.run.checkpoint import Checkpoints, load_checkpoint
 from understudy.run.fit import fit
+from understudy.synthesizers.registry import RECIPES, recipe_from_toml, recipe_to_toml
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def test_mutated_checkpoints_give_checkpoint_errors(tmp_path: Path, times: int) 
     """A damaged checkpoint is refused with a CheckpointError, or was harmless."""
     path = tmp_path / "run.checkpoint"
     with pytest.raises(Interrupted):
-        fit(tiny_images(), tiny_plan(TINY_IMAGES), checkpoints=Checkpoints(path, 5), stop=lambda: True)
+        fit(tiny_images(), tiny_plan(TINY_IMAGES), checkpoints=Checkpoints(path, 5), stop=stop_after(1))
     content = path.read_bytes()
 
     def attempt(blob: bytes) -> object:

@@ -19,7 +19,7 @@ from safetensors.torch import save
 from tiny import TINY_TABLE, tiny_frame, tiny_plan
 from understudy.errors import ReleaseError
 from understudy.release.readme import likelihood_factor
-from understudy.release.release import Release
+from understudy.release.release import FORMAT, Release
 from understudy.run.fit import fit
 
 
@@ -155,7 +155,7 @@ def test_a_link_is_refused(folder: Path) -> None:
         Release.load(folder)
 
 
-@pytest.mark.parametrize("found", [0, 2, "1", None, 1.5])
+@pytest.mark.parametrize("found", [0, 1, FORMAT + 1, str(FORMAT), None, FORMAT + 0.5])
 def test_an_unknown_format_is_refused(folder: Path, found: object) -> None:
     """A reader never guesses what another version meant."""
     edit_card(folder, lambda card: card.update(format=found))

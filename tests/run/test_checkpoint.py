@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 
-from tiny import TINY_IMAGES, tiny_images, tiny_plan
+from tiny import TINY_IMAGES, stop_after, tiny_images, tiny_plan
 from understudy.errors import BudgetError, CheckpointError, Interrupted, LedgerError
 from understudy.ledger.account import LedgerAccount
 from understudy.ledger.ledger import Ledger
@@ -20,24 +19,13 @@ from understudy.run.fit import fit
 PLAN = tiny_plan(TINY_IMAGES, steps=12)
 
 
-def after(steps: int) -> Callable[[], bool]:
-    """A stop request that comes after this many steps; it is asked once before them, when the rows are read."""
-    left = [steps + 1]
-
-    def asked() -> bool:
-        left[0] -= 1
-        return left[0] <= 0
-
-    return asked
-
-
 @pytest.mark.parametrize("stop", [1, 5, 11])
 def test_a_seeded_run_that_was_stopped_ends_where_it_would_have_ended(tmp_path: Path, stop: int) -> None:
     """Interrupted and resumed, the seeded run gives the same weights bit by bit."""
     whole = fit(tiny_images(), PLAN, insecure_seed=5)
     path = tmp_path / "run.checkpoint"
     with pytest.raises(Interrupted, match=f"after {stop} of 12"):
-        fit(tiny_images(), PLAN, insecure_seed=5, checkpoints=Checkpoints(path, 4), stop=after(stop))
+        fit(tiny_images(), PLAN, insecure_seed=5, checkpoints=Checkpoints(path, 4), stop=stop_after(stop))
     resumed = fit(tiny_images(), PLAN, insecure_seed=5, checkpoints=Checkpoints(path, 4, resume=True))
     for name, value in whole.weights.items():
         assert torch.equal(value, resumed.weights[name])
@@ -48,7 +36,7 @@ def test_a_secure_run_resumes_with_fresh_noise(tmp_path: Path) -> None:
     """Two resumes from the same checkpoint differ: no draw is ever replayed."""
     path = tmp_path / "run.checkpoint"
     with pytest.raises(Interrupted):
-        fit(tiny_images(), PLAN, checkpoints=Checkpoints(path, 100), stop=after(3))
+        fit(tiny_images(), PLAN, checkpoints=Checkpoints(path, 100), stop=stop_after(3))
     blob = path.read_bytes()
     first = fit(tiny_images(), PLAN, checkpoints=Checkpoints(path, 100, resume=True))
     path.write_bytes(blob)
@@ -60,7 +48,7 @@ def test_published_numbers_are_not_drawn_again(tmp_path: Path) -> None:
     """The noisy histogram of the first part is the one of the release; a second draw would cost again."""
     path = tmp_path / "run.checkpoint"
     with pytest.raises(Interrupted):
-        fit(tiny_images(), PLAN, checkpoints=Checkpoints(path, 100), stop=after(3))
+        fit(tiny_images(), PLAN, checkpoints=Checkpoints(path, 100), stop=stop_after(3))
     _, before = load_checkpoint(path)
     release = fit(tiny_images(), PLAN, checkpoints=Checkpoints(path, 100, resume=True))
     assert release.card.label_weights == tuple(before["run:label-weights"].tolist())
@@ -70,7 +58,7 @@ def test_a_checkpoint_is_readable_by_its_owner_only(tmp_path: Path) -> None:
     """Working files are private."""
     path = tmp_path / "run.checkpoint"
     with pytest.raises(Interrupted):
-        fit(tiny_images(), PLAN, checkpoints=Checkpoints(path, 100), stop=after(3))
+        fit(tiny_images(), PLAN, checkpoints=Checkpoints(path, 100), stop=stop_after(3))
     assert path.stat().st_mode & 0o777 == 0o600
     assert list(tmp_path.iterdir()) == [path]
 
@@ -88,7 +76,7 @@ def test_another_plan_and_another_seed_are_not_resumed(tmp_path: Path) -> None:
     """A checkpoint goes on only as what it was."""
     path = tmp_path / "run.checkpoint"
     with pytest.raises(Interrupted):
-        fit(tiny_images(), PLAN, checkpoints=Checkpoints(path, 4), stop=after(3))
+        fit(tiny_images(), PLAN, checkpoints=Checkpoints(path, 4), stop=stop_after(3))
     with pytest.raises(CheckpointError, match="another plan"):
         fit(tiny_images(), tiny_plan(TINY_IMAGES, steps=13), checkpoints=Checkpoints(path, 4, resume=True))
     with pytest.raises(CheckpointError, match="seed"):
@@ -133,7 +121,9 @@ def test_an_interrupted_run_resumes_its_entry(ledger: Ledger, tmp_path: Path) ->
     """Stopping in order wastes no step, and the entry is taken up again."""
     path = tmp_path / "run.checkpoint"
     with pytest.raises(Interrupted):
-        fit(tiny_images(), PLAN, account=account(ledger), checkpoints=Checkpoints(path, 4), stop=after(3))
+        fit(
+            tiny_images(), PLAN, account=account(ledger), checkpoints=Checkpoints(path, 4), stop=stop_after(3)
+        )
     fit(tiny_images(), PLAN, account=account(ledger), checkpoints=Checkpoints(path, 4, resume=True))
     assert counted_steps(ledger) == 12
     assert len(ledger.statement("patients").entries) == 1
@@ -172,7 +162,9 @@ def test_an_old_checkpoint_is_refused(ledger: Ledger, tmp_path: Path) -> None:
     """A checkpoint that is older than the ledger says does not go on."""
     path, old = tmp_path / "run.checkpoint", tmp_path / "old"
     with pytest.raises(Interrupted):
-        fit(tiny_images(), PLAN, account=account(ledger), checkpoints=Checkpoints(path, 4), stop=after(2))
+        fit(
+            tiny_images(), PLAN, account=account(ledger), checkpoints=Checkpoints(path, 4), stop=stop_after(2)
+        )
     old.write_bytes(path.read_bytes())
     with pytest.raises(Interrupted):
         fit(
@@ -180,7 +172,7 @@ def test_an_old_checkpoint_is_refused(ledger: Ledger, tmp_path: Path) -> None:
             PLAN,
             account=account(ledger),
             checkpoints=Checkpoints(path, 4, resume=True),
-            stop=after(3),
+            stop=stop_after(3),
         )
     with pytest.raises(CheckpointError, match="not the newest"):
         fit(tiny_images(), PLAN, account=account(ledger), checkpoints=Checkpoints(old, 4, resume=True))
@@ -190,7 +182,9 @@ def test_a_finished_entry_cannot_go_on(ledger: Ledger, tmp_path: Path) -> None:
     """The checkpoint of a finished run buys nothing."""
     path = tmp_path / "run.checkpoint"
     with pytest.raises(Interrupted):
-        fit(tiny_images(), PLAN, account=account(ledger), checkpoints=Checkpoints(path, 4), stop=after(2))
+        fit(
+            tiny_images(), PLAN, account=account(ledger), checkpoints=Checkpoints(path, 4), stop=stop_after(2)
+        )
     blob = path.read_bytes()
     fit(tiny_images(), PLAN, account=account(ledger), checkpoints=Checkpoints(path, 4, resume=True))
     path.write_bytes(blob)
@@ -221,7 +215,7 @@ def test_plans_are_values(tmp_path: Path) -> None:
     """The plan inside a checkpoint is the plan of the run."""
     path = tmp_path / "run.checkpoint"
     with pytest.raises(Interrupted):
-        fit(tiny_images(), PLAN, checkpoints=Checkpoints(path, 4), stop=after(1))
+        fit(tiny_images(), PLAN, checkpoints=Checkpoints(path, 4), stop=stop_after(1))
     state, _ = load_checkpoint(path)
     assert isinstance(state.plan, Plan)
     assert state.plan == PLAN

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from understudy.audit.readings import Floats
     from understudy.door.query import Chance
 
-__all__ = ["Draw", "Ear", "listening"]
+__all__ = ["Draw", "Ear", "ListeningDoor", "listening"]
 
 _AT_ONCE = 7
 
@@ -66,7 +66,7 @@ class Ear:
         self.draws: list[Draw] = []
 
 
-class _ListeningDoor(Door):
+class ListeningDoor(Door):
     """The door itself, with an ear at the place where noise is added."""
 
     ear: Ear
@@ -96,7 +96,7 @@ def listening(ear: Ear) -> Callable[..., Door]:
     """Makes doors that this ear listens at."""
 
     def make(*arguments: Any, **options: Any) -> Door:
-        door = _ListeningDoor(*arguments, **options)
+        door = ListeningDoor(*arguments, **options)
         door.ear = ear
         return door
 

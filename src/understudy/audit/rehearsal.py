@@ -34,7 +34,7 @@ from understudy.run.fit import rehearse
 from understudy.run.stand_ins import stand_in_rows, valid_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from torch import Tensor
 
@@ -45,7 +45,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Rehearsed",
+    "differing",
     "observed_charges",
+    "on_every_record",
     "readings_besides",
     "rehearsal_readings",
     "rehearse_with_canaries",
@@ -110,9 +112,7 @@ def rehearse_with_canaries(
             ear,
             seed,
         )
-        leaked |= {
-            name for one, other in zip(expected, found, strict=True) for name in _differing(one, other)
-        }
+        leaked |= {name for one, other in zip(expected, found, strict=True) for name in differing(one, other)}
         ears.append(ear)
     heard = tuple(tuple(ear.draws) for ear in ears)
     return Rehearsed(shortened, heard, tuple(sorted(leaked)), _probes(noise()))
@@ -171,31 +171,41 @@ def _public_rows(schema: Schema, seed: int) -> Rows:
     return stand_in_rows(schema, 4, seed + 1)
 
 
-def _shortened(plan: Plan, schema: Schema) -> Plan:
-    """The charges of the run itself on a few rows: every record in every batch, two steps.
+def on_every_record(plan: Plan, steps: int | None = None) -> Plan:
+    """The same charges with every record in every batch, and with fewer private steps if that is said.
 
     Of a run that was chosen among several, that is what this one drew; the score of the choice is drawn after it.
     """
-    asked = {one.purpose for one in plan.recipe.releases(schema, plan.rows)}
+    asked = {one.purpose for one in plan.recipe.releases(plan.schema, plan.rows)}
     charges = tuple(
-        Charge(c.purpose, replace(c.mechanism, sampling_rate=1.0, steps=_STEPS, batch_cap=None, rows=None))
+        Charge(
+            c.purpose,
+            replace(
+                c.mechanism, sampling_rate=1.0, steps=steps or c.mechanism.steps, batch_cap=None, rows=None
+            ),
+        )
         if isinstance(c.mechanism, SubsampledGaussian)
         else c
         for c in plan.run_charges
         if c.purpose in asked
     )
+    return replace(plan, charges=charges)
+
+
+def _shortened(plan: Plan, schema: Schema) -> Plan:
+    """The plan for a few rows and two private steps."""
     rows = None if plan.rows is None else _ROWS
-    return replace(plan, schema=schema, rows=rows, charges=charges)
+    return replace(on_every_record(plan, _STEPS), schema=schema, rows=rows)
 
 
 def _states(plan: Plan, rows: Rows, noise: Noise, ear: Ear, seed: int) -> list[dict[str, Tensor]]:
-    steps = sum(c.mechanism.steps for c in plan.charges if isinstance(c.mechanism, SubsampledGaussian))
     assert plan.schema is not None
     public = _public_rows(plan.schema, seed)
-    return list(rehearse(plan, rows, public, noise=noise, door=listening(ear), steps=steps, seed=seed))
+    return list(rehearse(plan, rows, public, noise=noise, door=listening(ear), seed=seed))
 
 
-def _differing(one: dict[str, Tensor], other: dict[str, Tensor]) -> set[str]:
+def differing(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> set[str]:
+    """Names of tensors that are not equal bit by bit, or are not in both."""
     names = {name for name in one if name in other and not torch.equal(one[name], other[name])}
     return names | (one.keys() ^ other.keys())
 
@@ -239,8 +249,12 @@ def rehearsal_readings(seen: Rehearsed, alpha: float) -> list[Reading]:
     """
     expected = sum(_count(charge) for charge in seen.plan.charges)
     made = [len(draws) for draws in seen.draws]
+    every = [
+        [len(_of(seen, draws, number)) for number in range(len(seen.plan.charges))] for draws in seen.draws
+    ]
     says = f"{max(made)} noisy releases were made and {expected} are charged."
-    wrong = any(count != expected for count in made)
+    charged = [_count(charge) for charge in seen.plan.charges]
+    wrong = any(count != expected for count in made) or any(one != charged for one in every)
     found = [Reading("draws", _fails(wrong), float(max(made)), min(made), max(made), expected, says)]
     found.append(_interference(seen))
     if wrong:
@@ -279,9 +293,8 @@ def _interference(seen: Rehearsed) -> Reading:
 
 
 def _of(seen: Rehearsed, draws: Sequence[Draw], number: int) -> Sequence[Draw]:
-    """The releases of the charge with that number, in the order in which charges run."""
-    start = sum(_count(charge) for charge in seen.plan.charges[:number])
-    return draws[start : start + _count(seen.plan.charges[number])]
+    """The releases of the charge with that number; a fitter that asks in every step mixes them with others."""
+    return [draw for draw in draws if draw.purpose == seen.plan.charges[number].purpose]
 
 
 def _spread(seen: Rehearsed, number: int) -> Spread:

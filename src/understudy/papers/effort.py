@@ -10,7 +10,10 @@ from understudy.planning import plan
 from understudy.run.pace import seconds_per_step
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from understudy.papers.study import Job, Score, Study
+    from understudy.planning import Plan
 
 __all__ = ["study_seconds"]
 
@@ -24,24 +27,30 @@ _ROWS = 20_000
 """Stand-in rows: how many there are does not change what a step costs."""
 
 
-def study_seconds(study: Study, seeds: int) -> float:
-    """CPU seconds that all runs of a study need, about."""
+def study_seconds(study: Study, seeds: int, pace: Callable[[Plan], float] = seconds_per_step) -> float:
+    """CPU seconds that all runs of a study need, about.
+
+    Args:
+        study: what is run.
+        seeds: how often.
+        pace: the seconds of one step of a plan, measured on this machine by default.
+    """
     judges = {score.judge_rows for job in study.jobs for score in job.scores if isinstance(score, Inception)}
     trained = sum(_JUDGE_SECONDS * (rows or 60_000) / 60_000 for rows in judges)
     measured: dict[str, float] = {}
     return trained + sum(
-        (1 if job.once else seeds) * (_RUN_SECONDS + _job_seconds(job, measured)) for job in study.jobs
+        (1 if job.once else seeds) * (_RUN_SECONDS + _job_seconds(job, measured, pace)) for job in study.jobs
     )
 
 
-def _job_seconds(job: Job, measured: dict[str, float]) -> float:
+def _job_seconds(job: Job, measured: dict[str, float], pace: Callable[[Plan], float]) -> float:
     scored = sum(_score_seconds(score, job.drawn) for score in job.scores) * (1 + len(job.stops))
     if job.recipe is None:
         return scored
     system = f"{job.dataset} {job.recipe.name}"
     if system not in measured:
         trial = plan(known_schema(job.dataset), epsilon=None, rows=_ROWS, recipe=job.recipe)
-        measured[system] = seconds_per_step(trial)
+        measured[system] = pace(trial)
     steps = (job.steps or job.recipe.steps or 0) + job.recipe.warm_steps
     return scored + steps * measured[system]
 

@@ -133,12 +133,12 @@ def rehearse(
     *,
     noise: Noise,
     door: Callable[..., Door],
-    steps: int = 0,
     seed: int = 0,
 ) -> Iterator[dict[str, Tensor]]:
     """What checkpoints of a run on stand-in rows would reveal: before the first step, then after each.
 
-    For audits. Everything that asks and trains is the code of `fit`; nothing is paid and nothing is released.
+    Steps are taken until everything that is charged was asked for, and at least one. For audits: everything that asks
+    and trains is the code of `fit`, nothing is paid and nothing is released.
 
     Args:
         plan: what is to be trained; it must have been made with a schema.
@@ -146,13 +146,14 @@ def rehearse(
         public: records for a recipe that learns from public ones.
         noise: the source of noise.
         door: the class of a door at which the auditor listens.
-        steps: how many training steps are taken.
         seed: of networks and fakes; two rehearsals with one seed differ by rows and noise alone.
     """
     run = Run(plan, seed=seed, noise=noise, door=door)
     run.open(rows, public)
     yield run.state()
-    for _ in range(steps):
+    for step in range(plan.steps):
+        if step and not run.owing:
+            break
         run.advance(public)
         yield run.state()
 

@@ -180,6 +180,12 @@ class Run:
                 )
         self._save()  # so that a crash between closing the account and saving the release loses nothing
 
+    @property
+    def owing(self) -> bool:
+        """Whether the recipe has not yet asked for all that it declares."""
+        asked = self._plan.recipe.releases(self._plan.schema, self._plan.rows)
+        return any(self._door.left(one.purpose) for one in asked)
+
     def advance(self, public: Rows | None) -> None:
         """One step of the fitter."""
         self._fitter.advance(self._door, public)

@@ -6,6 +6,7 @@ named: by `use("name")`, `--recipe name`, or `--with name`. Nothing is ever impo
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -22,6 +23,8 @@ from understudy.synthesizers.marginals.recipe import UNDERSTUDY_TABLES, Marginal
 from understudy.synthesizers.protocol import Recipe
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from understudy.schema import Schema
 
 __all__ = [
@@ -30,6 +33,7 @@ __all__ = [
     "DefaultRecipe",
     "default_recipe",
     "find_recipe",
+    "known_meanwhile",
     "recipe_from_toml",
     "recipe_to_toml",
     "use",
@@ -82,10 +86,40 @@ def use(name: str) -> Recipe:
         raise RecipeError(
             f"the entry point {name!r} of {_GROUP} names {recipe!r}, which is no recipe of that name."
         )
+    _refuse_taken(recipe)
     if type(recipe) not in _KINDS:
         _KINDS.append(type(recipe))
     RECIPES[name] = recipe
     return recipe
+
+
+def _refuse_taken(recipe: Recipe) -> None:
+    """A third party must not stand in for another recipe or kind: what is read later would become its class."""
+    if RECIPES.get(recipe.name, recipe) != recipe:
+        raise RecipeError(f"there is a recipe {recipe.name!r} already: rename the other one.")
+    for kind in _KINDS:
+        if kind.kind == recipe.kind and kind is not type(recipe):
+            raise RecipeError(
+                f"recipe {recipe.name!r} has the kind {recipe.kind!r}, which {kind.__name__} has already: rename it."
+            )
+
+
+@contextmanager
+def known_meanwhile(recipe: Recipe) -> Iterator[None]:
+    """Lets releases of a recipe that nobody has named with `use` be read, within a block.
+
+    Raises:
+        RecipeError: another recipe has its name or another class its kind.
+    """
+    _refuse_taken(recipe)
+    new = type(recipe) not in _KINDS
+    if new:
+        _KINDS.append(type(recipe))
+    try:
+        yield
+    finally:
+        if new:
+            _KINDS.remove(type(recipe))
 
 
 def find_recipe(recipe: Recipe | str, schema: Schema | None = None) -> Recipe:

@@ -7,7 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from understudy.door.door import Door
 from understudy.door.noise import SeededNoise
+from understudy.door.source import Rows
+from understudy.privacy.mechanisms import Charge, GaussianRelease
 from understudy.schema import Continuous, Integer, TableSchema
 from understudy.synthesizers.marginals.bins import (
     bin_edges,
@@ -18,7 +21,7 @@ from understudy.synthesizers.marginals.bins import (
     spread_of,
 )
 from understudy.synthesizers.marginals.cells import Axis, Scale, axes_of
-from understudy.synthesizers.marginals.queries import column_marginals, level_sizes, noisy_counts
+from understudy.synthesizers.marginals.queries import ColumnCounts, level_sizes
 from understudy.synthesizers.marginals.statistics import _shrunk
 
 LINE = Axis("x", 0, Scale.NUMBER, 4096, missing=False, spaced=False)
@@ -40,8 +43,14 @@ def test_the_simplex_is_reached_by_the_shortest_way(values: list[float], total: 
 
 def tree(values: np.ndarray, sigma: float, seed: int = 0) -> list[np.ndarray]:
     """Noisy counts on the levels of LINE for values in [-1, 1]."""
-    x = values.reshape(-1, 1).astype(np.float32)
-    return [counts.numpy() for counts in noisy_counts(column_marginals([LINE], x), sigma, SeededNoise(seed))]
+    return counted(LINE, values, sigma, seed)
+
+
+def counted(axis: Axis, values: np.ndarray, sigma: float, seed: int = 0) -> list[np.ndarray]:
+    """Noisy counts on the levels of an axis."""
+    rows = Rows(values.reshape(-1, 1).astype(np.float32))
+    door = Door(rows, [Charge("columns", GaussianRelease(sigma))], SeededNoise(seed))
+    return [counts.numpy() for counts in door.publish("columns", ColumnCounts([axis])).values]
 
 
 def test_a_skewed_column_gets_fine_bins_where_its_values_are() -> None:
@@ -132,8 +141,7 @@ def test_values_that_pile_up_at_a_bound_stay_there() -> None:
     source = np.random.default_rng(0)
     draws = source.random(20_000)
     amount = np.where(draws < 0.9, 0, np.where(draws > 0.98, 99_999, source.integers(1, 9_000, 20_000)))
-    x = (2 * amount / 99_999 - 1).reshape(-1, 1).astype(np.float32)
-    levels = [counts.numpy() for counts in noisy_counts(column_marginals([axis], x), 4.0, SeededNoise(0))]
+    levels = counted(axis, 2 * amount / 99_999 - 1, 4.0)
     spread = spread_of(axis, levels, 4.0 * np.sqrt(3), 20_000.0)
     edges = bin_edges(axis, spread, 12, 2)
     knots = knots_of(axis, spread, edges)

@@ -92,8 +92,8 @@ class LabellerGradient:
 
     The gradient of one record is the outer product of its features f and its error p - y, with norm |f|·|p - y|,
     clipped to the bound; p depends on earlier noisy gradients and on this record only. All of it is computed in
-    float64: a sum of thousands of records in float32 is rounded by more than the margin of one record, and one
-    record more can change how all others are rounded.
+    float64: a sum of thousands of records in float32 is rounded by more than the margin of one record, and one record
+    more can change how all others are rounded.
 
     Args:
         head: the classifier so far.
