@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import multiprocessing
+import os
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 import torch
 from scipy import stats
 
-from understudy.door.noise import _BLOCK, SecureNoise, SeededNoise, _Stream
+from understudy.door.noise import _BLOCK, Noise, SecureNoise, SeededNoise, _Stream
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 def test_words_are_the_aes_counter_stream() -> None:
@@ -79,22 +85,54 @@ def test_every_draw_is_fresh() -> None:
     assert np.abs(correlations - np.eye(4)).max() < 0.035
 
 
-def _draw_in_child(source: SecureNoise, queue: multiprocessing.SimpleQueue[list[float]]) -> None:
+def _draw_in_child(source: Noise, queue: multiprocessing.SimpleQueue[list[float]]) -> None:
     queue.put(source.normal((16,)).tolist())
 
 
-def test_forked_processes_do_not_share_noise() -> None:
-    """A source copied into child processes gives each its own numbers."""
-    context = multiprocessing.get_context("spawn")
+def _distinct_draws(source: Noise) -> int:
+    """How many different numbers two forked children and their parent draw from one source, of 48."""
+    context = multiprocessing.get_context("fork")
     queue = context.SimpleQueue()
-    source = SecureNoise()
-    workers = [context.Process(target=_draw_in_child, args=(source, queue)) for _ in range(1)]
+    workers = [context.Process(target=_draw_in_child, args=(source, queue)) for _ in range(2)]
     for worker in workers:
         worker.start()
     results = [queue.get() for _ in workers] + [source.normal((16,)).tolist()]
     for worker in workers:
         worker.join()
-    assert len({value for result in results for value in result}) == 32
+    return len({value for result in results for value in result})
+
+
+def forks(test: Callable[[], None]) -> Callable[[], None]:
+    """A test that forks, where that can be done; later versions of Python warn of threads."""
+    skipped = pytest.mark.skipif(not hasattr(os, "fork"), reason="no processes are forked here")
+    quiet = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+    marked: Callable[[], None] = skipped(quiet(test))
+    return marked
+
+
+class _KeyFromMemory(SecureNoise):
+    """A planted bug: the next key follows from the last one, which a fork copies."""
+
+    def __init__(self) -> None:
+        self._last = os.urandom(32)
+
+    def _key(self) -> bytes:
+        self._last = hashlib.sha256(self._last).digest()
+        return self._last
+
+
+@forks
+def test_forked_processes_do_not_share_noise() -> None:
+    """A source that is copied into child processes by a fork gives each its own numbers."""
+    source = SecureNoise()
+    source.normal((16,))  # whatever it may keep, it now has
+    assert _distinct_draws(source) == 48
+
+
+@forks
+def test_a_key_that_survives_a_fork_is_noticed() -> None:
+    """The comparison can fail: keys that follow from memory repeat in every child."""
+    assert _distinct_draws(_KeyFromMemory()) == 16
 
 
 def test_seeded_noise_repeats_and_says_it_is_not_private() -> None:

@@ -158,6 +158,20 @@ def test_a_count_that_spends_everything_is_refused() -> None:
         QuantileAdaptiveClip(0.5, 1.0, 0.2, 0.5).gradient_multiplier(1.0)
 
 
+def test_the_bound_does_not_fall_through_the_floor() -> None:
+    """A loss that has come to rest has all records within any bound; it stops at the floor, and can rise again."""
+    rule = QuantileAdaptiveClip(0.5, 2.0, 0.2, 10.0, floor=0.01)
+    bound = 2.0
+    for _ in range(300):
+        bound = rule.next_bound(bound, 50.0, 100.0)
+    assert bound == 0.02
+    assert rule.next_bound(bound, -50.0, 100.0) > bound
+    assert QuantileAdaptiveClip(0.5, 2.0, 0.2, 10.0).next_bound(1e-9, 50.0, 100.0) > 1e-4
+    for wrong in (0.0, -1.0, 1.5, math.nan):
+        with pytest.raises(PlanError, match="floor"):
+            QuantileAdaptiveClip(0.5, 2.0, 0.2, 10.0, floor=wrong)
+
+
 def test_the_bound_moves_towards_the_quantile() -> None:
     """Too many records within the bound lower it; too few raise it; the public divisor is the denominator."""
     rule = QuantileAdaptiveClip(0.5, 1.0, 0.2, 10.0)

@@ -82,6 +82,8 @@ class QuantileAdaptiveClip:
         first_bound: C at the first step; public.
         rate: how fast the bound follows.
         count_noise: s, in records; a twentieth of the expected batch is customary.
+        floor: the bound never falls below floor · first_bound. A critic that a loss has stopped pushing has gradients
+            of zero, and a bound that follows them down has lost its meaning long before it meets the least float.
     """
 
     kind: ClassVar[str] = "quantile-adaptive"
@@ -92,10 +94,15 @@ class QuantileAdaptiveClip:
     first_bound: float
     rate: float
     count_noise: float
+    floor: float = 1e-3
 
     def __post_init__(self) -> None:
         check_bound(self.first_bound)
         check_bound(self.count_noise, "the noise of the count")
+        if not 0 < self.floor <= 1:
+            raise PlanError(
+                f"the floor is a share of the first bound: it must lie in (0, 1], got {self.floor}."
+            )
         if not (0 < self.quantile < 1 and self.rate >= 0):
             raise PlanError(
                 f"the quantile must lie in (0, 1) and the rate must not be negative, got {self.quantile} and "
@@ -119,7 +126,8 @@ class QuantileAdaptiveClip:
     def next_bound(self, bound: float, noisy_count: float, divisor: float) -> float:
         """The bound after a step whose noisy, shifted count is given; post-processing."""
         share = min(max(noisy_count / divisor + 0.5, 0.0), 1.0)
-        return bound * math.exp(-self.rate * (share - self.quantile))
+        moved = bound * math.exp(-self.rate * (share - self.quantile))
+        return max(moved, self.floor * self.first_bound)
 
 
 def cluster(bounds: Mapping[str, float], groups: int) -> GroupedClip:
