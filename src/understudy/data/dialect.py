@@ -7,6 +7,7 @@ import csv
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from understudy.data.tables import UNREADABLE
 from understudy.errors import DataError
 from understudy.records.names import data_like
 
@@ -24,7 +25,7 @@ _MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
-_HEAD = 2**16
+_HEAD = 2**23
 
 
 @dataclass(frozen=True)
@@ -51,8 +52,11 @@ class Dialect:
 
 def dialect_of(place: Place, file: FileFormat) -> Dialect:
     """Return how a text file is written: as declared, else by its byte order mark and its header line."""
-    with place.stream() as stream:
-        head = stream.read(_HEAD)
+    try:
+        with place.stream() as stream:
+            head = stream.read(_HEAD)
+    except UNREADABLE as cause:
+        raise DataError(f"cannot read {place}", str(cause)) from None
     if not head:
         raise DataError(f"{place} is empty; expected a header and rows")
     encoding = _encoding(head, file)
