@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from understudy.certificate import checked_plan
 from understudy.cli.running import saved_plan
 from understudy.codec import from_json, to_json
 from understudy.dpsgd.clipping import GlobalClip
 from understudy.errors import BudgetError, PlanError
 from understudy.planning import Plan, plan
-from understudy.privacy.accounting import spent
-from understudy.privacy.budget import Adjacency
+from understudy.privacy.accounting import Accountant, spent
+from understudy.privacy.budget import Adjacency, Budget
+from understudy.privacy.mechanisms import Charge, GaussianRelease, SubsampledGaussian
 from understudy.schema import Categorical, CodeSchema, Continuous, ImageSchema, TableSchema
 from understudy.synthesizers.registry import RECIPES
 from understudy.synthesizers.shared.parts import LABELS, ROWS

@@ -213,11 +213,11 @@ def test_any_change_of_a_schema_is_a_schema_or_a_schema_error(data: st.DataObjec
 def test_a_broken_file_is_named(tmp_path: Path) -> None:
     """Errors of a schema file begin with its path and name the key; so does a file that is not there."""
     path = tmp_path / "broken.toml"
-    with pytest.raises(SchemaError, match=r"cannot read the schema .*broken\.toml"):
+    with pytest.raises(SchemaError, match=r"broken\.toml cannot be read"):
         load_schema(path)
     path.write_text('kind = "table"\n[[columns]]\nkind = "continuous"\nname = "a"\nlower = 0\n')
     with pytest.raises(SchemaError, match=r"broken\.toml: columns\['a'\]\.upper: this key is missing"):
         load_schema(path)
     path.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(SchemaError, match="cannot read the schema"):
+    with pytest.raises(SchemaError, match="not UTF-8"):
         load_schema(path)

@@ -15,11 +15,13 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from understudy.cli import app, console
+from understudy.cli import app
 from understudy.escaping import for_markdown, for_spreadsheet, for_terminal
 from understudy.release.release import Release
 from understudy.release.write import print_records, spreadsheet_safe, write_records
 from understudy.report import Format, make_report
+from understudy.run.progress import _Words, progress_bar
+from understudy.schema import Binary, CellType, Continuous, FileFormat, TableSchema
 
 SOURCE = Path(__file__).parents[2] / "src"
 HOSTILE = (
@@ -87,11 +89,9 @@ def test_brackets_in_a_data_set_name_are_no_markup(tmp_path: Path) -> None:
 
 def test_progress_bars_show_words_as_they_are() -> None:
     """A recipe's name or a note in a progress bar is no markup and steers nothing."""
-    with console.progress_bar() as bar:
+    with progress_bar() as bar:
         task = bar.add_task("[/x]\x1b[2J", total=1, note="[bold]")
-        shown = [
-            column.render(bar.tasks[task]) for column in bar.columns if isinstance(column, console._Words)
-        ]
+        shown = [column.render(bar.tasks[task]) for column in bar.columns if isinstance(column, _Words)]
     assert [str(text) for text in shown] == ["[/x]\\x1b[2J", "[bold]"]
 
 
@@ -152,6 +152,21 @@ def test_records_go_to_standard_output(table_release: Release, tmp_path: Path) -
     assert len(rows) == 3
     assert set(rows[0]) == {column.name for column in table_release.schema.columns}  # type: ignore[union-attr]
     assert not (Path.cwd() / "-").exists()
+
+
+def test_a_schema_may_name_a_column_like_a_formula(tmp_path: Path) -> None:
+    """Cells are written as the schema's files write them, to a file and to standard output alike, and guarded after."""
+    schema = TableSchema(
+        (Binary("=flag", ("-no", "+yes"), stored_as=CellType.BOOL), Continuous("x", -1, 1)),
+        file=FileFormat(separator=";", decimal=","),
+    )
+    frame = pd.DataFrame({"=flag": [True, False], "x": [-0.5, 0.5]})
+    write_records(iter([frame]), tmp_path / "a.csv", schema=schema)
+    stream = io.StringIO()
+    print_records(iter([frame]), stream, schema=schema, as_json=False)
+    wanted = ["'=flag;x", "'+yes;-0,5", "'-no;0,5"]
+    assert (tmp_path / "a.csv").read_text("utf-8").splitlines() == wanted
+    assert stream.getvalue().splitlines() == wanted
 
 
 def test_json_in_several_chunks_is_one_list() -> None:

@@ -191,7 +191,7 @@ def test_headers_that_lie_cost_no_memory(tmp_path: Path, shape: tuple[int, ...])
     np.lib.format.write_array_header_1_0(buffer, header)
     with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
         archive.writestr("images.npy", buffer.getvalue() + _pixels().tobytes())
-    with _little_memory(), pytest.raises(DataError, match=r"does not fit its size|at most 16 are read"):
+    with _little_memory(), pytest.raises(DataError, match=r"does not fit its size|UNDERSTUDY_READ_GIB"):
         read(tmp_path / "a.npz")
 
 
@@ -202,8 +202,8 @@ def test_headers_that_lie_cost_no_memory(tmp_path: Path, shape: tuple[int, ...])
         (b"\x1f\x8b\x08\x00", "does not begin like an IDX file"),
         (b"\0\0\x0b\x09" + b"\0" * 64, "does not begin like an IDX file"),
         (b"\0\0\x08\x03\0\0", "ends within its header"),
-        (struct.pack(">BBBB3I", 0, 0, 8, 3, 2**32 - 1, 2**32 - 1, 2**32 - 1), "at most 16 are read"),
-        (struct.pack(">BBBB3I", 0, 0, 8, 3, 60_000, 280, 280), "more than a file of its size can hold"),
+        (struct.pack(">BBBB3I", 0, 0, 8, 3, 2**32 - 1, 2**32 - 1, 2**32 - 1), "UNDERSTUDY_READ_GIB"),
+        (struct.pack(">BBBB3I", 0, 0, 8, 3, 60_000, 28, 28), "more than a file of its size can hold"),
         (_idx(_pixels()[..., 0])[:-1], "can hold|holds less"),
         (_idx(_pixels()[..., 0]) + b"x", "holds more"),
         (_idx(_pixels()[..., 0].astype(">f4"), 13), "images are uint8"),

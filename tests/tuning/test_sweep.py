@@ -21,9 +21,6 @@ from understudy.tuning.curves import Limits, Outcome, curve_points
 from understudy.tuning.selection import selection_cost
 from understudy.tuning.sweep import (
     Bill,
-    Limits,
-    Outcome,
-    curve_points,
     planned,
     run_sweep,
     runs_cost,

@@ -26,7 +26,14 @@ from understudy.cli.options import (
     Sigma,
     Steps,
 )
-from understudy.cli.running import beside, chosen_recipe, open_account, saved_plan, stopping
+from understudy.cli.running import (
+    beside,
+    chosen_recipe,
+    open_account,
+    remove_finished_checkpoint,
+    saved_plan,
+    stopping,
+)
 from understudy.privacy.budget import Adjacency
 from understudy.run.devices import Device
 from understudy.run.progress import progress_bar
@@ -95,7 +102,8 @@ def fit_command(
     from understudy.run.checkpoint import Checkpoints
 
     if out.exists():
-        raise PlanError(f"{out} exists already. Remove it or choose another name for --out.")
+        finished = " It is complete." if remove_finished_checkpoint(out, ledger) else ""
+        raise PlanError(f"{out} exists already.{finished} Remove it or choose another name for --out.")
     records: object = source_of(data, query)
     if plan is not None:
         made = saved_plan(plan)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,6 +28,7 @@ __all__ = [
     "chosen_recipe",
     "command_line",
     "open_account",
+    "remove_finished_checkpoint",
     "saved_plan",
     "stopping",
 ]
@@ -143,14 +144,49 @@ def _tell_own(path: Path) -> None:
 
 
 def _remove_unused(path: Path) -> None:
-    """Take away a ledger that this run made and that records nothing: the run failed before it drew anything."""
+    """Take away a ledger that this run made if nobody uses it; what hinders that does not hide why the run failed."""
+    from understudy.errors import UnderstudyError
     from understudy.ledger.ledger import Ledger
 
-    with Ledger(path) as book:
-        if any(entry.drawn for entry in book.statement(OWN_DATASET).entries):
-            return
-    for ending in ("", ".head", "-wal", "-shm"):
-        path.with_name(path.name + ending).unlink(missing_ok=True)
+    with suppress(UnderstudyError), Ledger(path) as book:
+        book.discard()
+
+
+def remove_finished_checkpoint(release: Path, ledger: Path | None) -> bool:
+    """Take away the checkpoint of a run whose release is saved: it was killed between the two; returns whether.
+
+    It stays unless the checkpoint's plan is that of the release and, of a private run, the ledger has its entry closed
+    with these very weights.
+    """
+    from understudy.errors import UnderstudyError
+    from understudy.files import remove_leftovers
+    from understudy.release.release import WEIGHTS, Release
+    from understudy.run.checkpoint import load_checkpoint
+
+    path = beside(release, "checkpoint")
+    if not path.exists():
+        return False
+    try:
+        card, state = Release.load(release).card, load_checkpoint(path)[0]
+        weights = next(record.sha256 for record in card.files if record.name == WEIGHTS)
+        closed = (
+            state.entry is None or _closed_with(ledger or beside(release, "ledger"), state.entry) == weights
+        )
+    except UnderstudyError:
+        return False
+    if state.plan != card.plan or not closed:
+        return False
+    path.unlink(missing_ok=True)
+    for one in (release, path):
+        remove_leftovers(one)
+    return True
+
+
+def _closed_with(ledger: Path, entry: str) -> str | None:
+    from understudy.ledger.ledger import Ledger
+
+    with Ledger(ledger) as book:
+        return book.entry(entry).release
 
 
 @dataclass

@@ -67,7 +67,9 @@ def sample_command(
             bar.advance(task, count)
 
         if str(out) == "-":
-            written = print_records(chunks, sys.stdout, as_json=as_json, raw_text=raw_text, told=told)
+            written = print_records(
+                chunks, sys.stdout, schema=loaded.schema, as_json=as_json, raw_text=raw_text, told=told
+            )
         else:
             written = write_records(chunks, out, schema=loaded.schema, raw_text=raw_text, told=told)
     if str(out) == "-":

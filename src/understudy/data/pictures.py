@@ -18,8 +18,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 from PIL import Image
 
+from understudy.data.bounds import PIXEL_WEIGHT, refuse_swollen
 from understudy.data.records import Records
 from understudy.errors import DataError
+from understudy.files import plain_size, read_plain
 from understudy.records.images import Images
 
 if TYPE_CHECKING:
@@ -31,11 +33,9 @@ if TYPE_CHECKING:
 
 __all__ = ["folder_classes", "is_idx", "read_folder", "read_idx", "read_idx_array", "read_npz"]
 
-MAX_BYTES = 16 * 2**30
-"""More than this is not read into memory."""
-
 _PICTURES = (".png", ".jpg", ".jpeg")
 _MAX_SIDE = 4096
+_MAX_PICTURE = 2**28
 _DEFLATE_RATIO = 1032  # the best that zlib's deflate can do (zlib.net/zlib_tech.html)
 _IDX_TYPES = {8: ">u1", 9: ">i1", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}
 _IMAGE_KEYS = ("images", "x", "arr_0")
@@ -98,7 +98,8 @@ def _load_all(paths: list[Path], schema: ImageSchema | None) -> NDArray[np.uint8
     else:
         with _opened(paths[0]) as first:
             shape = (first.height, first.width, 1 if first.mode in ("1", "L", "I;16") else 3)
-    _refuse_huge((len(paths), *shape), 1, str(paths[0].parent))
+    packed = sum(plain_size(path, error=DataError) for path in paths)
+    _refuse_huge((len(paths), *shape), 1, packed, str(paths[0].parent))
     pixels = np.empty((len(paths), *shape), dtype=np.uint8)
     for i, path in enumerate(paths):
         with _opened(path) as image:
@@ -118,7 +119,9 @@ def _opened(path: Path) -> Image.Image:
     """Open an image without decoding it, so that its claimed size can be judged first."""
     try:
         # From memory: a chunk that claims gibibytes then reads no further than the file goes.
-        image = Image.open(io.BytesIO(path.read_bytes()), formats=("PNG", "JPEG"))
+        image = Image.open(
+            io.BytesIO(read_plain(path, _MAX_PICTURE, error=DataError)), formats=("PNG", "JPEG")
+        )
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as cause:
         raise DataError(f"{path} is not a PNG or JPEG image: {cause}") from cause
     if image.width > _MAX_SIDE or image.height > _MAX_SIDE:
@@ -137,6 +140,7 @@ def read_npz(path: Path, schema: ImageSchema | None = None) -> Records:
 
     Labels, if any, are whole numbers under `labels`, `y` or `arr_1`. Object arrays are refused.
     """
+    plain_size(path, error=DataError)
     try:
         with zipfile.ZipFile(path) as archive:
             members = {name.removesuffix(".npy"): name for name in archive.namelist()}
@@ -165,8 +169,8 @@ def read_npz_member(archive: zipfile.ZipFile, name: str, place: str) -> NDArray[
             raise DataError(
                 f"{name} in {place} holds Python objects, which could run code; save plain numbers"
             )
-        claimed = _refuse_huge(shape, dtype.itemsize, f"{name} in {place}")
         info = archive.getinfo(name)
+        claimed = _refuse_huge(shape, dtype.itemsize, info.compress_size, f"{name} in {place}")
         if (
             file.tell() + claimed != info.file_size
             or info.file_size > info.compress_size * _DEFLATE_RATIO + 1024
@@ -201,7 +205,7 @@ def read_idx(path: Path, schema: ImageSchema | None = None) -> Records:
 def read_idx_array(path: Path) -> NDArray[Any]:
     """Read one IDX file, plain or gzipped, refusing headers that the file cannot honour."""
     try:
-        packed = path.stat().st_size
+        packed = plain_size(path, error=DataError)
         with ExitStack() as stack:
             file: BinaryIO = stack.enter_context(path.open("rb"))
             if path.suffix == ".gz":
@@ -223,7 +227,7 @@ def _parse_idx(file: BinaryIO, most: int, path: Path) -> NDArray[Any]:
     if len(sizes) < 4 * magic[3]:
         raise DataError(f"{path} ends within its header")
     shape = tuple(int(size) for size in np.frombuffer(sizes, dtype=">u4"))
-    claimed = _refuse_huge(shape, dtype.itemsize, str(path))
+    claimed = _refuse_huge(shape, dtype.itemsize, path.stat().st_size, str(path))
     if claimed > most:
         raise DataError(
             f"{path} claims the shape {shape}, more than a file of its size can hold; it is damaged"
@@ -239,13 +243,10 @@ def _parse_idx(file: BinaryIO, most: int, path: Path) -> NDArray[Any]:
 # ---------------------------------------------------------------------------------------------- shared
 
 
-def _refuse_huge(shape: tuple[int, ...], itemsize: int, place: str) -> int:
-    """Return how many bytes the shape needs, or refuse."""
+def _refuse_huge(shape: tuple[int, ...], itemsize: int, packed: int, place: str) -> int:
+    """Return how many bytes the shape needs, or refuse if they are too many for a file of this length."""
     needed = math.prod(shape) * itemsize
-    if needed > MAX_BYTES:
-        raise DataError(
-            f"{place} claims the shape {shape}, which needs {needed / 2**30:.0f} GiB; at most 16 are read"
-        )
+    refuse_swollen(needed * PIXEL_WEIGHT, packed, place)
     return needed
 
 

@@ -10,7 +10,9 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
+from understudy.data.bounds import refuse_swelling
 from understudy.errors import DataError
+from understudy.files import plain_size
 
 __all__ = ["Place", "TableKind", "places_of", "without_secrets"]
 
@@ -82,14 +84,9 @@ class Place:
     def _check(self) -> None:
         if self.filesystem is not None:
             return
-        try:
-            found = Path(self.path).stat()
-        except OSError as cause:
-            raise DataError(
-                f"cannot read {self}: {cause.strerror}. Check the path and its permissions."
-            ) from None
-        if found.st_size == 0:
+        if plain_size(Path(self.path), error=DataError) == 0:
             raise DataError(f"{self} is empty; expected a header and rows")
+        refuse_swelling(Path(self.path))
 
 
 def places_of(source: str | Path) -> list[Place] | None:

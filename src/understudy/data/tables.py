@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
@@ -69,7 +70,8 @@ def as_arrow(source: Any) -> Any:
 def wanted_columns(schema: Tabular | None, names: list[str]) -> list[str]:
     """Which of these columns are read: those that the schema names, or all where it does not tell."""
     if isinstance(schema, TableSchema):
-        return [column.name for column in schema.columns if column.name in names]
+        present = set(names)
+        return [column.name for column in schema.columns if column.name in present]
     if isinstance(schema, CodeSchema) and schema.long is not None:
         pair = [schema.long.person, schema.long.code]
         label = [schema.label.name] if schema.label else []
@@ -79,8 +81,8 @@ def wanted_columns(schema: Tabular | None, names: list[str]) -> list[str]:
 
 def check_columns(place: str, names: list[str], schema: Tabular | None) -> None:
     """Refuse names that occur twice, and a table without what the schema names."""
-    named = [name for name in names if name]
-    repeated = next((name for name in named if named.count(name) > 1), None)
+    present = Counter(name for name in names if name)
+    repeated = next((name for name, count in present.items() if count > 1), None)
     if repeated is not None:
         first, second = [i for i, name in enumerate(names, 1) if name == repeated][:2]
         raise DataError(f"columns {first} and {second} of {place} have the same name; rename one")
@@ -92,7 +94,7 @@ def check_columns(place: str, names: list[str], schema: Tabular | None) -> None:
     else:
         wanted, label = [column.name for column in schema.columns], schema.label
     for name in wanted:
-        if name not in names:
+        if name not in present:
             what = "label column" if name == label else "column"
             raise DataError(
                 f"{place} has no {what} {name!r}, which the schema names; it has {shown(names)}. "

@@ -151,6 +151,11 @@ class Journal:
         """Close the file. Everything appended is already durable."""
         self._connection.close()
 
+    def unlink(self) -> None:
+        """Delete the file and those beside it."""
+        for ending in (".head", "", "-wal", "-shm"):
+            self.path.with_name(self.path.name + ending).unlink(missing_ok=True)
+
     @contextlib.contextmanager
     def transaction(self) -> Iterator[list[Record]]:
         """Hold the write lock; yields the records that are new since the last look, verified.

@@ -203,6 +203,18 @@ class Ledger:
         """Give a reservation back; only where nothing was drawn."""
         return self._close(entry.id, {"action": Status.REFUNDED.value, "release": None})
 
+    def discard(self) -> bool:
+        """Delete the ledger if nothing in it counts or may count: no entry, or all given back; returns whether it did.
+
+        A process that has it open and has not reserved yet is refused when it does: the noted head is gone.
+        """
+        with self._journal.transaction() as fresh:
+            self._apply(fresh)
+            if any(entry.status is not Status.REFUNDED for entry in self._entries.values()):
+                return False
+            self._journal.unlink()
+        return True
+
     def _close(self, entry_id: str, body: dict[str, Any]) -> Entry:
         with self._journal.transaction() as fresh:
             self._apply(fresh)

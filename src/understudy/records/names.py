@@ -19,14 +19,16 @@ def data_like(names: Sequence[str]) -> str | None:
 
     The answer names the position and the reason, never the text.
     """
+    seen: set[str] = set()
     for position, name in enumerate(names, 1):
         text = name.strip()
         if _NUMBER.fullmatch(text):
             return f"cell {position} is a number"
         if _DATE.fullmatch(text):
             return f"cell {position} is a date or time"
-        if text and any(text == other.strip() for other in names[: position - 1]):
+        if text and text in seen:
             return f"cell {position} repeats another"
+        seen.add(text)
     return None
 
 

@@ -66,11 +66,10 @@ def write_records(
         raise ReleaseError(f"{path.name}: the release makes {kind}; use {' or '.join(fitting)}.")
     counted = _counted(first, chunks, told)
     files.remove_leftovers(path)
-    if path.suffix == ".csv" and not raw_text:
-        counted = map(spreadsheet_safe, counted)
     with files.replacing(path, error=ReleaseError) as work:
         if path.suffix == ".csv":
-            return _csv(counted, work, schema)
+            with work.open("w", encoding=text_encoding(schema), newline="") as file:
+                return _csv(counted, file, schema, raw_text=raw_text)
         return {".parquet": _parquet, ".npz": _npz, ".png": _png}[path.suffix](counted, work)
 
 
@@ -79,30 +78,22 @@ def print_records(
     stream: TextIO,
     *,
     as_json: bool,
+    schema: Schema | None = None,
     raw_text: bool = False,
     told: Callable[[int], None] | None = None,
 ) -> int:
     """Write the rows of a table to a stream, as CSV or as a JSON list of objects; returns how many there are.
 
+    Arguments are those of `write_records`, whose text files look the same.
+
     Raises:
         ReleaseError: the records are images, which have no such form.
     """
-    written = 0
-    for chunk in chunks:
-        if isinstance(chunk, Images):
-            raise ReleaseError("images cannot be written to standard output; use --out with .npz or .png.")
-        if as_json:
-            rows = chunk.to_json(orient="records", lines=True, force_ascii=False).rstrip("\n").split("\n")
-            stream.write(("[\n" if written == 0 else ",\n") + ",\n".join(rows))
-        else:
-            shown = chunk if raw_text else spreadsheet_safe(chunk)
-            shown.to_csv(stream, index=False, header=written == 0, lineterminator="\n")
-        written += len(chunk)
-        if told is not None:
-            told(len(chunk))
-    if as_json:
-        stream.write("\n]\n")
-    return written
+    first = next(chunks)
+    if isinstance(first, Images):
+        raise ReleaseError("images cannot be written to standard output; use --out with .npz or .png.")
+    counted = _counted(first, chunks, told)
+    return _json(counted, stream) if as_json else _csv(counted, stream, schema, raw_text=raw_text)
 
 
 def spreadsheet_safe(frame: pd.DataFrame) -> pd.DataFrame:
@@ -135,13 +126,23 @@ def _chain(first: Any, rest: Iterator[Any]) -> Iterator[Any]:
     yield from rest
 
 
-def _csv(chunks: Iterator[Any], path: Path, schema: Schema | None) -> int:
+def _csv(chunks: Iterator[Any], stream: TextIO, schema: Schema | None, *, raw_text: bool) -> int:
     written, options = 0, csv_options(schema)
-    with path.open("w", encoding=text_encoding(schema), newline="") as file:
-        for chunk in chunks:
-            as_written(chunk, schema).to_csv(file, index=False, **options)
-            written += len(chunk)
-            options["header"] = False
+    for chunk in chunks:
+        table = as_written(chunk, schema)
+        (table if raw_text else spreadsheet_safe(table)).to_csv(stream, index=False, **options)
+        written += len(chunk)
+        options["header"] = False
+    return written
+
+
+def _json(chunks: Iterator[Any], stream: TextIO) -> int:
+    written = 0
+    for chunk in chunks:
+        rows = chunk.to_json(orient="records", lines=True, force_ascii=False).rstrip("\n").split("\n")
+        stream.write(("[\n" if written == 0 else ",\n") + ",\n".join(rows))
+        written += len(chunk)
+    stream.write("\n]\n")
     return written
 
 

@@ -7,6 +7,7 @@ import enum
 import math
 import re
 import zoneinfo
+from collections import Counter
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
@@ -362,5 +363,5 @@ def check_values(name: str, values: tuple[str, ...], least: int = 2) -> None:
     if len(values) < least:
         raise SchemaError(f"{name!r} needs at least {least} values, got {len(values)}: {list(values)}")
     if len(set(values)) < len(values):
-        repeated = next(value for value in values if values.count(value) > 1)
+        repeated = Counter(values).most_common(1)[0][0]
         raise SchemaError(f"{name!r} lists the value {repeated!r} more than once")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import math
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
@@ -62,12 +63,9 @@ class TableSchema:
     def __post_init__(self) -> None:
         if not self.columns:
             raise SchemaError("a table needs at least one column")
-        names = [column.name for column in self.columns]
-        repeated = sorted({name for name in names if names.count(name) > 1})
-        if repeated:
-            raise SchemaError(
-                f"column {repeated[0]!r} is declared {names.count(repeated[0])} times; name it once"
-            )
+        name, times = Counter(column.name for column in self.columns).most_common(1)[0]
+        if times > 1:
+            raise SchemaError(f"column {name!r} is declared {times} times; name it once")
         for column in self.columns:
             if isinstance(column, Discrete):
                 self._check_missing_text(column)
