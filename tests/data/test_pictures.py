@@ -124,11 +124,11 @@ def test_bad_folders(tmp_path: Path) -> None:
         read(root, GREY)
     (root / "zebra").rmdir()
     (root / "cat" / "broken.png").write_bytes(b"\x89PNG\r\n\x1a\n" + b"\0" * 30)
-    with pytest.raises(DataError, match=r"broken\.png is not a PNG or JPEG image"):
+    with pytest.raises(DataError, match=r"image 1 .* is damaged"):
         read(root, GREY)
     cut = (root / "cat" / "0.png").read_bytes()
     (root / "cat" / "broken.png").write_bytes(cut[: len(cut) // 2 + 8])
-    with pytest.raises(DataError, match=r"broken\.png is damaged|broken\.png is not"):
+    with pytest.raises(DataError, match=r"image 1 .* is damaged"):
         read(root, GREY)
     (tmp_path / "empty").mkdir()
     with pytest.raises(DataError, match=r"holds no \.png"):
