@@ -194,7 +194,7 @@ def test_trainer_that_moves_by_the_exact_gradient_is_caught(monkeypatch):
         with torch.no_grad():
             fakes = trainer.Rows(*self._fakes())
         gradients.step(self.critic, rows, fakes, public)
-        bare = NonPrivateStep(1.0, self._recipe.objective, gradients.noise, gradients.divisor)
+        bare = NonPrivateStep(1.0, self._recipe.objective, gradients.noise)
         self._move_critic({n: g.detach() for n, g in bare.step(self.critic, rows, fakes).items()})
         self.steps += 1
 

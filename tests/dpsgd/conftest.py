@@ -42,7 +42,6 @@ def make_batch() -> Callable[..., CriticBatch]:
             fake=scale * torch.randn(fake, *shape, dtype=dtype),
             fake_labels=labels(fake),
             mixing=torch.rand(real, dtype=dtype),
-            fake_weight=0.7,
         )
 
     return make

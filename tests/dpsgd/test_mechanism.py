@@ -12,6 +12,7 @@ from scipy import stats
 from torch import nn
 
 from understudy.door.noise import SecureNoise, SeededNoise
+from understudy.door.poisson import poisson_indices
 from understudy.door.source import Rows
 from understudy.dpsgd import Critic, CriticBatch, NonPrivateStep, PrivateStep
 from understudy.dpsgd.clipping import (
@@ -233,18 +234,38 @@ def test_public_bounds_need_public_rows(small_critic: Critic) -> None:
     assert set(released) == {name for name, _ in small_critic.named_parameters()}
 
 
-def test_the_baseline_is_stamped_not_private(small_critic: Critic) -> None:
-    """The step without noise gives the plain mean gradient and says it is not private."""
-    records, fakes = torch.randn(8, 6, dtype=torch.float64), torch.randn(5, 6, dtype=torch.float64)
-    step = NonPrivateStep(1.0, Wasserstein(), SeededNoise(0), 8.0)
-    assert not step.private
+@pytest.mark.parametrize("rate", [1.0, 0.3, 1e-9])
+@pytest.mark.parametrize("objective", [Wasserstein(), WassersteinPenalty()], ids=lambda o: o.kind)
+def test_the_baseline_is_the_plain_mean_gradient(
+    small_critic: Critic, rate: float, objective: Objective
+) -> None:
+    """Without noise both sides are means, over the records that were drawn (also none) and over the fakes."""
+    records, fakes = torch.randn(40, 6, dtype=torch.float64), torch.randn(5, 6, dtype=torch.float64)
+    step = NonPrivateStep(rate, objective, SeededNoise(0))
+    released = step.step(small_critic, Rows(records), Rows(fakes))
+    source = SeededNoise(0)
+    real = records[poisson_indices(40, rate, source)]
+    assert (len(real) == 40) == (rate == 1.0)
+    loss = small_critic(fakes).mean()
+    if len(real):
+        loss = loss - small_critic(real).mean()
+    assert step.loss == pytest.approx(loss.item())
+    if isinstance(objective, WassersteinPenalty) and len(real):
+        mixing = source.uniform((len(real),))[:, None]
+        partners = fakes[source.integers(5, len(real))]
+        point = (mixing * real + (1 - mixing) * partners).requires_grad_()
+        (slope,) = torch.autograd.grad(small_critic(point).sum(), point, create_graph=True)
+        loss = loss + objective.weight * (slope.norm(dim=1) - 1).square().mean()
+    expected = torch.autograd.grad(loss, list(small_critic.parameters()))
+    for found, gradient in zip(released.values(), expected, strict=True):
+        assert torch.allclose(found, gradient, atol=1e-12)
+
+
+def test_the_baseline_is_stamped_not_private() -> None:
+    """The step without noise, and one with noise from a seed, say that they are not private."""
+    assert not NonPrivateStep(1.0, Wasserstein(), SeededNoise(0)).private
     assert not a_step(GlobalClip(1.0), noise=SeededNoise(0)).private
     assert a_step(GlobalClip(1.0)).private
-    released = step.step(small_critic, Rows(records), Rows(fakes))
-    small_critic.zero_grad()
-    (small_critic(fakes).mean() - small_critic(records).mean()).backward()
-    for name, p in small_critic.named_parameters():
-        assert torch.allclose(released[name], p.grad, atol=1e-12)
 
 
 def test_batches_are_drawn_by_the_mechanisms_rate(

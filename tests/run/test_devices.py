@@ -101,7 +101,7 @@ def test_a_baseline_trains_where_its_networks_are() -> None:
     plan = tiny_plan(SCHEMA, recipe="small-images", steps=3)
     assert plan.schema is not None
     trainer = Trainer(plan.recipe, plan.schema, None, 0, META)
-    source = NonPrivateStep(plan.training.sampling_rate, plan.recipe.objective, SeededNoise(0), 8.0)
+    source = NonPrivateStep(plan.training.sampling_rate, plan.recipe.objective, SeededNoise(0))
     with OneDevice():
         for _ in range(3):
             trainer.advance(source, Rows(rows().x))

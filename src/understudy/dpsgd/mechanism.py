@@ -10,8 +10,7 @@ from __future__ import annotations
 import logging
 import math
 from dataclasses import replace
-from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -29,14 +28,12 @@ from understudy.dpsgd.losses import penalty_weight
 from understudy.errors import BudgetError, PlanError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import dp_accounting
     from torch import Tensor, nn
 
     from understudy.door.noise import Noise
     from understudy.door.source import Rows
-    from understudy.dpsgd.batch import ClippedSum
+    from understudy.dpsgd.batch import ClippedSum, FakesPart
     from understudy.dpsgd.clipping import Clipping, ConcreteClip
     from understudy.dpsgd.objectives import Objective
     from understudy.privacy.mechanisms import SubsampledGaussian
@@ -44,7 +41,6 @@ if TYPE_CHECKING:
 __all__ = ["PrivateStep", "draw_batch"]
 
 _log = logging.getLogger(__name__)
-_Found = TypeVar("_Found")
 
 
 class PrivateStep:
@@ -147,33 +143,36 @@ class PrivateStep:
             paired=rule.paired,
             microbatches=bins,
         )
-        free = None
-        if not rule.paired and len(fakes):
-            work = partial(fakes_part, critic, self.objective, batch.fake, batch.fake_labels, rule)
-            free = self._within_memory(work, len(fakes))
-            batch = replace(batch, fake_values=free.values)
-        total = self._within_memory(partial(clipped_sum, critic, self.objective, batch, rule), len(fakes))
+        total, free = self._parts(critic, batch, rule)
         self._follow_quantile(total)
         noisy = self._noisy_mean(total, unit_divisor)
+        released = {name: gradient.to(batch.fake.dtype) for name, gradient in noisy.items()}
         if free is not None:  # post-processing: in no sum and no product with a record
             for name, gradient in free.gradients.items():
-                noisy[name] += gradient
-        return {name: gradient.to(batch.fake.dtype) for name, gradient in noisy.items()}
+                released[name] += gradient
+        return released
 
-    def _within_memory(self, work: Callable[..., _Found], fakes: int) -> _Found:
-        """The work on this one draw; where memory runs out, in ever smaller pieces of the same draw.
+    def _parts(
+        self, critic: nn.Module, batch: CriticBatch, rule: ConcreteClip
+    ) -> tuple[ClippedSum, FakesPart | None]:
+        """The records' sum and the free fakes' mean; where memory runs out, in ever smaller pieces of the same draw.
 
         The sizes of the pieces follow from public numbers only, and the steps after this one keep to them.
         """
-        pieces = self._pieces
+        pieces, free = self._pieces, None
         while True:
             try:
-                found = work() if pieces is None else work(chunk=pieces)
+                if not rule.paired and len(batch.fake):
+                    free = fakes_part(
+                        critic, self.objective, batch.fake, batch.fake_labels, rule, chunk=pieces
+                    )
+                    batch = replace(batch, fake_values=free.values)
+                total = clipped_sum(critic, self.objective, batch, rule, chunk=pieces)
                 break
             except (MemoryError, RuntimeError) as error:
                 if pieces == 1 or not memory.ran_out(error):
                     raise
-            largest = max(math.ceil(self.divisor), fakes)
+                largest = max(math.ceil(self.divisor), len(batch.fake))
             pieces = math.ceil((largest if pieces is None else pieces) / 2)
         if pieces != self._pieces:
             self._pieces = pieces
@@ -182,7 +181,7 @@ class PrivateStep:
                 "takes longer. A smaller batch would fit at once.",
                 pieces,
             )
-        return found
+        return total, free
 
     def _noisy_mean(self, total: ClippedSum, divisor: float) -> dict[str, Tensor]:
         """(sum + σ · sensitivity · normal) / divisor for every parameter, in float64, in the memory of the sum."""

@@ -279,7 +279,7 @@ class CriticRun(Run):
         recipe, divisor = self._plan.recipe, self._published.divisor
         if not self._plan.private:
             rate = self._plan.training.sampling_rate
-            return NonPrivateStep(rate, recipe.objective, self._noise, divisor)
+            return NonPrivateStep(rate, recipe.objective, self._noise)
         return PrivateStep(
             self._plan.training,
             recipe.clipping,
@@ -370,7 +370,7 @@ def _warm_start(
 ) -> None:
     """Train both networks on public rows, without noise: nothing private is read."""
     rate = min(1.0, part.batch / len(rows))
-    source = NonPrivateStep(rate, plan.recipe.objective, noise, rate * len(rows))
+    source = NonPrivateStep(rate, plan.recipe.objective, noise)
     turns = None if part.critic_steps is None else Turns(FixedCriticSteps(part.critic_steps))
     for _ in range(part.steps):
         trainer.advance(source, rows, turns=turns)

@@ -77,10 +77,10 @@ def book_of_fakes(chain: Chain, objective: Objective, fake: Tensor, labels: Tens
 
 
 def walk_fakes(
-    chain: Chain, objective: Objective, fake: Tensor, labels: Tensor | None
+    chain: Chain, objective: Objective, fake: Tensor, labels: Tensor | None, weight: float
 ) -> tuple[Tape, Tensor | None]:
-    """What all fakes note, and the value of each from which interpolates with it can start, if there is one."""
-    tape, values = _walk(chain, partial(fake_slope, objective), fake, labels)
+    """What fakes note of weight · loss, and the value of each from which interpolates can start, if there is one."""
+    tape, values = _walk(chain, lambda logits: weight * fake_slope(objective, logits), fake, labels)
     useful = penalty_weight(objective) and chain.mixes_values
     return tape, values[chain.affine_layers] if useful else None
 
