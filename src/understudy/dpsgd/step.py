@@ -194,12 +194,12 @@ class NoisyGradients:
             seen = door.step(self.purpose, query, like)
             self._follow_quantile(seen.values, weight)
             mean = {
-                name: one.div_(divisor)
+                name: one.div_(divisor).to(like.dtype)
                 for name, one in zip(trained_parameters(critic), seen.values, strict=False)
             }
             for name, gradient in ({} if free is None else free.gradients).items():
                 mean[name] += gradient
-            return {name: one.to(like.dtype) for name, one in mean.items()}
+            return mean
 
     def _count_weight(self, door: Door, rule: ConcreteClip) -> float | None:
         """The weight w of the count at which noise σ·√(C² + w²/4) has the deviation `count_noise` on it."""
@@ -243,7 +243,7 @@ class NoisyGradients:
         pieces = self._pieces
         while True:
             try:
-                result = work() if pieces is None else work(chunk=pieces)
+                result = work(chunk=pieces)
                 break
             except (MemoryError, RuntimeError) as error:
                 if pieces == 1 or not memory.ran_out(error):
