@@ -174,8 +174,8 @@ def test_clipped_average_is_caught(monkeypatch):
     """A step that clips the batch's gradient as a whole fails."""
     plain = the_step.clipped_sum
 
-    def average(critic, objective, batch, clipping):
-        whole = plain(critic, objective, batch, GlobalClip(1e12))
+    def average(critic, objective, batch, clipping, chunk):
+        whole = plain(critic, objective, batch, GlobalClip(1e12), chunk=chunk)
         norm = math.sqrt(sum(float(g.double().square().sum()) for g in whole.gradients.values()))
         scaled = {name: g * (min(1.0, 1.0 / max(norm, 1e-12))) for name, g in whole.gradients.items()}
         return ClippedSum(scaled, 1.0, 0.0)

@@ -23,10 +23,9 @@ from understudy.door.noise import SecureNoise, SeededNoise
 from understudy.door.query import Published
 from understudy.door.source import Rows
 from understudy.dpsgd import Critic, NoisyGradients, step
-from understudy.dpsgd.clipping import Clipping, GlobalClip, GroupedClip, MicrobatchClip, Partition
+from understudy.dpsgd.clipping import SLACK, Clipping, GlobalClip, GroupedClip, MicrobatchClip, Partition
 from understudy.dpsgd.conditioning import OneHotFeatures
-from understudy.dpsgd.gradients import clipped_sum, norms
-from understudy.dpsgd.gradients.sums import RowWeights
+from understudy.dpsgd.gradients import clipped_sum, norms, sums
 from understudy.dpsgd.objectives import Minimax, Objective, Wasserstein, WassersteinPenalty
 from understudy.privacy.mechanisms import Charge, SubsampledGaussian
 
@@ -87,7 +86,10 @@ def check_noise_level() -> None:
 
 
 def check_one_record_moves_the_sum_by_at_most_its_bound() -> None:
-    """Removing a record moves the released sum by at most C, be its gradient mostly weights or mostly biases."""
+    """Removing a record moves the released sum by at most C, be its gradient mostly weights or mostly biases.
+
+    In float64 nothing is rounded that could use up the slack, so the bound is C / (1 + SLACK).
+    """
     for objective, scale in itertools.product((Wasserstein(), WassersteinPenalty(), Minimax()), (3.0, 0.1)):
         released = []
         for count in (12, 11):
@@ -95,7 +97,7 @@ def check_one_record_moves_the_sum_by_at_most_its_bound() -> None:
             records = Rows(rows_of(12, scale).x[:count])
             released.append(release(a_critic(), records, rows_of(4)))
         moved = math.sqrt(sum(float((released[0][n] - released[1][n]).square().sum()) for n in NAMES))
-        assert moved * DIVISOR <= 0.1 + 1e-9
+        assert moved * DIVISOR <= 0.1 / (1.0 + SLACK) + 1e-9
 
 
 def check_a_label_counts_in_the_norm() -> None:
@@ -207,10 +209,12 @@ def tensors_clipped_one_by_one(patch: pytest.MonkeyPatch) -> None:
 def clipped_average(patch: pytest.MonkeyPatch) -> None:
     """The batch's average is clipped instead of each record."""
 
-    def average(critic: nn.Module, objective: Objective, batch: CriticBatch, rule: GlobalClip) -> ClippedSum:
+    def average(
+        critic: nn.Module, objective: Objective, batch: CriticBatch, rule: GlobalClip, chunk: int | None
+    ) -> ClippedSum:
         count = len(batch.real)
         if count < 2:
-            return clipped_sum(critic, objective, batch, rule)
+            return clipped_sum(critic, objective, batch, rule, chunk=chunk)
         one = replace(batch, microbatch=torch.zeros(count, dtype=torch.int64))
         total = clipped_sum(critic, objective, one, MicrobatchClip(rule.bound, count))
         return replace(total, gradients={n: g * count for n, g in total.gradients.items()})
@@ -227,8 +231,8 @@ def divisor_of_the_realised_batch(patch: pytest.MonkeyPatch) -> None:
     """Division by the number of records that were drawn."""
     real = step.clipped_sum
 
-    def averaged(*args: object) -> ClippedSum:
-        total = real(*args)  # type: ignore[arg-type]
+    def averaged(*args: object, chunk: int | None) -> ClippedSum:
+        total = real(*args, chunk=chunk)  # type: ignore[arg-type]
         share = DIVISOR / max(len(args[2].real), 1)  # type: ignore[attr-defined]
         return replace(total, gradients={n: g * share for n, g in total.gradients.items()})
 
@@ -280,7 +284,7 @@ def empty_batches_skipped(patch: pytest.MonkeyPatch) -> None:
 
 def broken_records_kept(patch: pytest.MonkeyPatch) -> None:
     """A factor of zero multiplies NaN, which stays NaN."""
-    patch.setattr(RowWeights, "clean", lambda self, x: x)
+    patch.setattr(sums.RowWeights, "clean", lambda self, x: x)
 
 
 MUTANTS: list[tuple[Mutation, Check]] = [

@@ -237,7 +237,7 @@ def test_the_baseline_takes_any_loss_too() -> None:
     torch.manual_seed(0)
     model, train = classifier(), digits()[0]
     door = Door(train, (Charge(STEPS, SubsampledGaussian(1.0, 0.0, 1)),), SeededNoise(0), private=False)
-    step = PlainGradients(STEPS, cross_entropy, with_loss=True)
+    step = PlainGradients(STEPS, cross_entropy)
     found = step.step(door, model)
     loss = functional.cross_entropy(model(torch.as_tensor(train.x)), torch.as_tensor(train.labels))
     loss.backward()

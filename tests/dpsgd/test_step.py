@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from understudy.door.door import Door
 from understudy.door.noise import SecureNoise, SeededNoise
+from understudy.door.poisson import poisson_indices
 from understudy.door.source import Rows
 from understudy.dpsgd import Critic, NoisyGradients, PlainGradients
 from understudy.dpsgd.clipping import (
@@ -269,18 +270,32 @@ def test_public_bounds_need_public_rows(small_critic: Critic) -> None:
     assert set(released) == {name for name, _ in small_critic.named_parameters()}
 
 
-def test_the_baseline_is_the_plain_mean_gradient(small_critic: Critic) -> None:
-    """Without noise and clipping a step is what autograd gives, at a door that is not private."""
-    records, fakes = torch.randn(8, 6, dtype=torch.float64), torch.randn(5, 6, dtype=torch.float64)
-    door = a_door(Rows(records), sigma=0.0, rate=1.0, private=False)
-    step = PlainGradients(STEPS, Wasserstein(), with_loss=True)
+@pytest.mark.parametrize("rate", [1.0, 0.3, 1e-9])
+@pytest.mark.parametrize("objective", [Wasserstein(), WassersteinPenalty()], ids=lambda o: o.kind)
+def test_the_baseline_is_the_plain_mean_gradient(
+    small_critic: Critic, rate: float, objective: Objective
+) -> None:
+    """Without noise both sides are means, over the records that were drawn (also none) and over the fakes."""
+    records, fakes = torch.randn(40, 6, dtype=torch.float64), torch.randn(5, 6, dtype=torch.float64)
+    door = a_door(Rows(records), sigma=0.0, rate=rate, noise=SeededNoise(0), private=False)
+    step = PlainGradients(STEPS, objective)
     released = step.step(door, small_critic, Rows(fakes))
-    small_critic.zero_grad()
-    loss = small_critic(fakes).mean() - small_critic(records).mean()
-    loss.backward()
+    source = SeededNoise(0)
+    real = records[poisson_indices(40, rate, source)]
+    assert (len(real) == 40) == (rate == 1.0)
+    loss = small_critic(fakes).mean()
+    if len(real):
+        loss = loss - small_critic(real).mean()
     assert step.loss == pytest.approx(loss.item())
-    for name, p in small_critic.named_parameters():
-        assert torch.allclose(released[name], p.grad, atol=1e-12)
+    if isinstance(objective, WassersteinPenalty) and len(real):
+        mixing = source.uniform((len(real),))[:, None]
+        partners = fakes[source.integers(5, len(real))]
+        point = (mixing * real + (1 - mixing) * partners).requires_grad_()
+        (slope,) = torch.autograd.grad(small_critic(point).sum(), point, create_graph=True)
+        loss = loss + objective.weight * (slope.norm(dim=1) - 1).square().mean()
+    expected = torch.autograd.grad(loss, list(small_critic.parameters()))
+    for found, gradient in zip(released.values(), expected, strict=True):
+        assert torch.allclose(found, gradient, atol=1e-12)
 
 
 def test_the_baseline_is_refused_at_a_private_door(small_critic: Critic) -> None:

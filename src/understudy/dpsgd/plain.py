@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, ClassVar
 import torch
 
 from understudy.dpsgd.gradients.guard import refuse_unsafe_layers, trained_parameters
-from understudy.dpsgd.gradients.microbatch import fake_gradient, summed_gradient
-from understudy.dpsgd.losses import fake_loss, penalty_weight, record_losses
+from understudy.dpsgd.gradients.microbatch import gradients_of, summed_losses
+from understudy.dpsgd.losses import fake_loss, penalty_weight
 from understudy.dpsgd.objectives import Objective
 from understudy.dpsgd.step import NO_FAKES, critic_batch
 
@@ -33,10 +33,8 @@ class _Sums:
     rows_at_once: ClassVar[int] = 2**62
     sensitivity: ClassVar[float] = math.inf
 
-    def __init__(
-        self, critic: nn.Module, objective: Loss, fakes: tuple[Tensor, Tensor | None], with_loss: bool
-    ) -> None:
-        self._critic, self._objective, self._fakes, self._with_loss = critic, objective, fakes, with_loss
+    def __init__(self, critic: nn.Module, objective: Loss, fakes: tuple[Tensor, Tensor | None]) -> None:
+        self._critic, self._objective, self._fakes = critic, objective, fakes
 
     def zero(self) -> list[Tensor]:
         gradients = [
@@ -49,15 +47,12 @@ class _Sums:
         records = critic_batch(batch.x, batch.labels, self._fakes, batch.chance, coupled=coupled)
         if not len(batch):
             return
-        found = summed_gradient(self._critic, self._objective, records, 1.0)
+        with torch.enable_grad():
+            loss, penalty = summed_losses(self._critic, self._objective, records)
+            found = gradients_of(self._critic, loss + penalty)
         for place, gradient in enumerate(found.values()):
             sums[place] += gradient
-        sums[-1][0] += len(batch)
-        if self._with_loss:
-            with torch.no_grad():
-                outputs = self._critic(batch.x, batch.labels)
-                losses = record_losses(self._objective, outputs, batch.x, batch.labels)
-            sums[-1][1] += float(losses.sum())
+        sums[-1] += torch.tensor([len(batch), loss.item()])
 
 
 class PlainGradients:
@@ -66,17 +61,18 @@ class PlainGradients:
     The records' part is the mean over the records that were drawn and the fakes' part the mean over the fakes. A
     private step has to divide by a public number instead, and pays for it with a sum that swings with the batch.
 
+    After each step `loss` is the critic's mean loss on that batch, records and fakes, without a penalty, as the forward
+    pass of the gradient found it. It reads the records without noise, so no private step has anything like it.
+
     Args:
         purpose: the steps of the door's plan.
         objective: the loss.
-        with_loss: whether each step leaves the critic's mean loss on its batch, records and fakes, without a penalty,
-            in `loss`. It reads the records without noise, so no private step has anything like it.
     """
 
     bound: ClassVar[None] = None
 
-    def __init__(self, purpose: str, objective: Loss, *, with_loss: bool = False) -> None:
-        self.purpose, self.objective, self._with_loss = purpose, objective, with_loss
+    def __init__(self, purpose: str, objective: Loss) -> None:
+        self.purpose, self.objective = purpose, objective
         self.loss = math.nan
 
     def step(
@@ -88,18 +84,18 @@ class PlainGradients:
         parameters = trained_parameters(critic)
         like = next(iter(parameters.values())).detach()
         made, labels = fakes.all(like)
-        seen = door.step(self.purpose, _Sums(critic, self.objective, (made, labels), self._with_loss), like)
+        seen = door.step(self.purpose, _Sums(critic, self.objective, (made, labels)), like)
         rows, loss = (float(one) for one in seen.values[-1])
         mean = {
             name: (one / max(rows, 1.0)).to(like.dtype)
             for name, one in zip(parameters, seen.values, strict=False)
         }
-        self.loss = loss / max(rows, 1.0) if self._with_loss else math.nan
+        self.loss = loss / max(rows, 1.0)
         if len(made):
             assert isinstance(self.objective, Objective)
-            for name, one in fake_gradient(critic, self.objective, made, labels).items():
-                mean[name] += one / len(made)
-            if self._with_loss:
-                with torch.no_grad():
-                    self.loss += float(fake_loss(self.objective, critic(made, labels)).mean())
+            with torch.enable_grad():
+                unreal = fake_loss(self.objective, critic(made, labels).reshape(-1)).mean()
+                for name, one in gradients_of(critic, unreal).items():
+                    mean[name] += one
+            self.loss += unreal.item()
         return mean

@@ -171,6 +171,7 @@ class NoisyGradients:
             OutOfMemory: the step does not fit in memory, not even row by row. It counts as taken.
         """
         _check_fakes(self.objective, self.clipping, len(fakes))
+        pieces = self._pieces
         with memory.explained():
             like = next(critic.parameters()).detach()
             rule = self._rule_of_this_step(door, critic, fakes, public, like)
@@ -192,14 +193,20 @@ class NoisyGradients:
                 free = self._within_memory(work)
                 query.fake_values = free.values
             seen = door.step(self.purpose, query, like)
+            if self._pieces != pieces:
+                _log.warning(
+                    "memory ran out: steps now go through the critic in pieces of %d rows, which gives the same result "
+                    "and takes longer. A smaller batch would fit at once.",
+                    self._pieces,
+                )
             self._follow_quantile(seen.values, weight)
             mean = {
-                name: one.div_(divisor)
+                name: one.div_(divisor).to(like.dtype)
                 for name, one in zip(trained_parameters(critic), seen.values, strict=False)
             }
             for name, gradient in ({} if free is None else free.gradients).items():
                 mean[name] += gradient
-            return {name: one.to(like.dtype) for name, one in mean.items()}
+            return mean
 
     def _count_weight(self, door: Door, rule: ConcreteClip) -> float | None:
         """The weight w of the count at which noise σ·√(C² + w²/4) has the deviation `count_noise` on it."""
@@ -240,23 +247,13 @@ class NoisyGradients:
 
         The sizes of the pieces follow from public numbers only, and the steps after this one keep to them.
         """
-        pieces = self._pieces
         while True:
             try:
-                result = work() if pieces is None else work(chunk=pieces)
-                break
+                return work(chunk=self._pieces)
             except (MemoryError, RuntimeError) as error:
-                if pieces == 1 or not memory.ran_out(error):
+                if self._pieces == 1 or not memory.ran_out(error):
                     raise
-            pieces = math.ceil((2 * self.divisor if pieces is None else pieces) / 2)
-        if pieces != self._pieces:
-            self._pieces = pieces
-            _log.warning(
-                "memory ran out: steps now go through the critic in pieces of %d rows, which gives the same result and "
-                "takes longer. A smaller batch would fit at once.",
-                pieces,
-            )
-        return result
+            self._pieces = math.ceil(self.divisor if self._pieces is None else self._pieces / 2)
 
 
 def _check_fakes(objective: Loss, clipping: Clipping, fakes: int) -> None:

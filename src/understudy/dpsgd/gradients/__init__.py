@@ -1,8 +1,7 @@
 """The exact sum of clipped per-record gradients, by the fastest path that knows the critic.
 
-`clipped_sum` is the one entrance for records, `fakes_part` the one for fakes that are no partners. Which path it takes
-never changes the result beyond rounding, and `explain`
-tells which one it will be and why.
+`clipped_sum` is the one entrance for records, `fakes_part` the one for fakes that are no partners. Which path they take
+never changes the result beyond rounding, and `explain` tells which one it will be and why.
 """
 
 from __future__ import annotations
@@ -116,10 +115,9 @@ def fakes_part(
     gradients: dict[str, Tensor] = {}
     for start in range(0, len(fake), size):
         own = None if labels is None else labels[start : start + size]
-        part = fakes_sum(critic, chain, objective, fake[start : start + size], own, clipping)
+        part = fakes_sum(critic, chain, objective, fake[start : start + size], own, clipping, 1.0 / len(fake))
         gradients = _added(gradients, part.gradients)
-    mean = {name: g.div_(len(fake)).to(fake.dtype) for name, g in gradients.items()}
-    return FakesPart(mean, part.values if size >= len(fake) else None)
+    return FakesPart(gradients, part.values if size >= len(fake) else None)
 
 
 def _chain(critic: nn.Module, path: Path | None) -> Chain | None:

@@ -78,17 +78,17 @@ def book_of_fakes(chain: Chain, objective: Objective, fake: Tensor, labels: Tens
 
 
 def walk_fakes(
-    chain: Chain, objective: Objective, fake: Tensor, labels: Tensor | None
+    chain: Chain, objective: Objective, fake: Tensor, labels: Tensor | None, weight: float
 ) -> tuple[Tape, Tensor | None]:
-    """What all fakes note, and the value of each from which interpolates with it can start, if there is one."""
-    tape, values = _walk(chain, _fake_slopes(objective), fake, labels)
+    """What fakes note of weight · loss, and the value of each from which interpolates can start, if there is one."""
+    tape, values = _walk(chain, _fake_slopes(objective, weight), fake, labels)
     useful = penalty_weight(objective) and chain.mixes_values
     return tape, values[chain.affine_layers] if useful else None
 
 
-def _fake_slopes(objective: Loss) -> Callable[[Tensor, Tensor, Tensor | None], Tensor]:
+def _fake_slopes(objective: Loss, weight: float = 1.0) -> Callable[[Tensor, Tensor, Tensor | None], Tensor]:
     assert isinstance(objective, Objective)
-    return lambda outputs, _x, _labels: fake_slope(objective, outputs.flatten())
+    return lambda outputs, _x, _labels: weight * fake_slope(objective, outputs.flatten())
 
 
 def _walk(

@@ -14,6 +14,7 @@ product on the right within the clipping margin. See docs/engine.md.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import torch
@@ -23,7 +24,7 @@ from understudy.dpsgd.gradients import norms
 from understudy.dpsgd.gradients.book import book_of_records
 from understudy.dpsgd.gradients.guard import trained_parameters
 from understudy.dpsgd.gradients.layers import ConvLayer
-from understudy.dpsgd.gradients.sums import RowWeights, Total, longest, row_weights
+from understudy.dpsgd.gradients.sums import RowWeights, Total, longest, row_weights, rows_at_once
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -38,9 +39,6 @@ __all__ = ["clipped_book", "clipped_sum", "over_positions", "squared_norms"]
 
 _CACHE_BYTES = 8_000_000
 """Whole gradients and patches are made for as many records at once as fit in about this much memory."""
-
-_LEAST_RECORDS = 8
-"""Below this many records a convolution's product in float64 costs less than one in float32."""
 
 
 @torch.no_grad()
@@ -131,19 +129,28 @@ def _plain_squares(book: Book, params: dict[str, Tensor]) -> tuple[dict[str, Ten
 def clipped_book(
     book: Book, params: dict[str, Tensor], partition: Partition, records: int
 ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """The sum of the clipped gradients, in float64, and the factors by which they were clipped."""
+    """The sum of the clipped gradients, in float64, and the factors by which they were clipped.
+
+    Args:
+        book: the records, or fakes, at hand.
+        params: the critic's parameters.
+        partition: the groups and their bounds.
+        records: how many records the whole batch has; none if these are fakes, whose rounding moves no sensitivity.
+    """
     total = Total()
     squares, gross = _plain_squares(book, params)
     whole = [
         layer
         for layer in _convolutions(book)
-        if layer.weight_name is not None and norms.makes_whole_gradients(layer, book.pairs(layer, 0, 1))
+        if layer.weight_name is not None
+        and norms.makes_whole_gradients(layer, book.pairs(layer, 0, 1), records)
     ]
     least = 0
     if _convolutions(book):
         length = longest(records)
-        factors = _add_whole(total, book, squares, gross, partition, whole, length)
-        least = min(book.records, length) if whole else 0
+        chunks = _chunks(book, whole)
+        factors = _add_whole(total, book, squares, gross, partition, whole, chunks, length)
+        least = min(chunks[0][1] + len(chunks), length) if whole else 0
     else:
         factors = partition.factors(squares)
     if book.records:
@@ -159,26 +166,27 @@ def clipped_book(
 def _lengths(
     gross: dict[str, Tensor], factors: dict[str, Tensor], partition: Partition, times: float, least: int
 ) -> dict[str, int]:
-    """For each parameter in `gross`, how many terms its float32 products may have.
+    """For each parameter in `gross`, how often a term of its sum may be rounded in float32.
 
     Args:
         gross: the squared gross norms.
         factors: the clipping factors.
         partition: the groups and their bounds.
         times: how many times as many records the whole batch has.
-        least: how many whole gradients of convolutions were added up in float32, none being 0. The slack is theirs
-            too: their norms (each at most the bound) count, and fewer terms than theirs leave nothing for others.
+        least: how often whole gradients of convolutions were, 0 if there are none. The slack is theirs too: their norms
+            (each at most the bound) count, and fewer roundings than theirs leave nothing for others.
     """
     lengths: dict[str, int] = {}
     for group, bound in zip(partition.groups, partition.bounds, strict=True):
         names = [name for name in group if name in gross]
         if names:
             factor = factors[names[0]]
-            squares = (
-                torch.stack([gross[name] for name in names]).sum(0) * ((1.0 + SLACK) * factor / bound) ** 2
-            )
-            sizes = (squares + (1.0 if least else 0.0)).sqrt().where(factor > 0, 0.0)
-            length = longest(float(sizes.sum()) * times)
+            sizes = sum((gross[name] for name in names[1:]), gross[names[0]]).sqrt() * factor
+            size = float(sizes.sum())
+            if not math.isfinite(size):  # of records that are left out
+                size = float(sizes.where(factor > 0, 0.0).sum())
+            units = (1.0 + SLACK) / bound * size + (len(factor) if least else 0)
+            length = longest(units * times)
             lengths.update(dict.fromkeys(names, length if length >= least else 0))
     return lengths
 
@@ -214,16 +222,17 @@ def _add_whole(
     gross: dict[str, Tensor],
     partition: Partition,
     whole: list[ConvLayer],
+    chunks: list[tuple[int, int]],
     length: int,
 ) -> dict[str, Tensor]:
     """The factors of all records, found chunk by chunk; adds the records' gradients of the layers in `whole`.
 
-    A whole gradient is what its norm was taken of, so nothing of it cancels any more: `length` of them may be added
-    up in float32. Of the other convolutions the squared gross norms are added to `gross`.
+    A whole gradient is what its norm was taken of, so nothing of it cancels any more, and it may be rounded `length`
+    times in float32. Of the other convolutions the squared gross norms are added to `gross`.
     """
     parts: list[dict[str, Tensor]] = []
     grosses: dict[str, list[Tensor]] = {}
-    for start, stop in _chunks(book, whole):
+    for start, stop in chunks:
         part = {name: square[start:stop] for name, square in squares.items()}
         gradients: dict[str, Tensor] = {}
         for layer in _convolutions(book):
@@ -255,9 +264,12 @@ def _add_convolution(total: Total, book: Book, layer: ConvLayer, weights: RowWei
     for place in book.layers[layer]:
         a, d = weights.clean(place.a), weights.scale(place.d)
         plain = d.dtype == torch.float32 and d.device.type == "cpu"
-        size = length // d[0, 0].numel() if plain else 0
-        if size < min(book.records, _LEAST_RECORDS):
+        size = rows_at_once(book.records, d[0, 0].numel(), length) if plain else 0
+        if not size:
             a, d, size = a.double(), d.double(), book.records
+        found: Tensor | None = None
         for start in range(0, book.records, size):
-            stop = start + size
-            total.add(layer.weight_name, layer.weight_gradient(a[start:stop], d[start:stop]))
+            more = layer.weight_gradient(a[start : start + size], d[start : start + size])
+            found = more if found is None else found.add_(more)
+        if found is not None:
+            total.add(layer.weight_name, found)

@@ -16,7 +16,9 @@ from understudy.dpsgd.gradients import bookkeeping, functional
 from understudy.dpsgd.gradients.book import book_of_fakes, walk_fakes
 from understudy.dpsgd.gradients.guard import trained_parameters
 from understudy.dpsgd.gradients.layers import ConvLayer
-from understudy.dpsgd.gradients.microbatch import fake_gradient
+from understudy.dpsgd.gradients.microbatch import gradients_of
+from understudy.dpsgd.gradients.sums import joined, outer_products
+from understudy.dpsgd.losses import fake_loss
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -35,39 +37,48 @@ def fakes_sum(
     fake: Tensor,
     labels: Tensor | None,
     clipping: Clipping,
+    weight: float,
 ) -> FakesPart:
-    """The sum of the fakes' gradients, each clipped where the rule has a bound for fakes."""
+    """Weight · the sum of the fakes' gradients, each clipped where the rule has a bound for fakes."""
     if not isinstance(clipping, SeparateClip):
         if chain is None:
-            return FakesPart(fake_gradient(critic, objective, fake, labels))
-        return _free(critic, chain, objective, fake, labels)
+            with torch.enable_grad():
+                loss = fake_loss(objective, critic(fake, labels).reshape(-1)).sum()
+                return FakesPart(gradients_of(critic, weight * loss))
+        return _free(critic, chain, objective, fake, labels, weight)
     params = trained_parameters(critic)
     partition = clipping.fake_partition(params)
     if chain is None:
-        return FakesPart(functional.clipped_fakes(critic, objective, fake, labels, partition))
-    with torch.no_grad():
-        book = book_of_fakes(chain, objective, fake, labels)
-        return FakesPart(bookkeeping.clipped_book(book, params, partition, book.records)[0])
+        clipped = functional.clipped_fakes(critic, objective, fake, labels, partition)
+    else:
+        with torch.no_grad():
+            book = book_of_fakes(chain, objective, fake, labels)
+            clipped, _ = bookkeeping.clipped_book(book, params, partition, 0)
+    return FakesPart({name: g.to(params[name].dtype).mul_(weight) for name, g in clipped.items()})
 
 
 @torch.no_grad()
 def _free(
-    critic: nn.Module, chain: Chain, objective: Objective, fake: Tensor, labels: Tensor | None
+    critic: nn.Module, chain: Chain, objective: Objective, fake: Tensor, labels: Tensor | None, weight: float
 ) -> FakesPart:
-    """The sum without clipping: every place is one product over all fakes."""
-    tape, values = walk_fakes(chain, objective, fake, labels)
-    total = {name: torch.zeros_like(p) for name, p in trained_parameters(critic).items()}
+    """Weight · the sum without clipping: every place is one product over all fakes."""
+    tape, values = walk_fakes(chain, objective, fake, labels, weight)
+    parts: dict[tuple[str, int], Tensor] = {}
+
+    def add(name: str, offset: int, gradient: Tensor) -> None:
+        parts[name, offset] = parts[name, offset].add_(gradient) if (name, offset) in parts else gradient
+
     for place in tape.places:
         layer, a, d = place.layer, place.a, place.d
         if layer.bias_name is not None and place.forward:
-            total[layer.bias_name] += bookkeeping.over_positions(d).sum(0)
-        if layer.weight_name is None:
-            continue
-        if isinstance(layer, ConvLayer):
-            total[layer.weight_name] += layer.weight_gradient(a, d)
-        else:
-            columns = slice(layer.offset, layer.offset + layer.weight.shape[1])
-            total[layer.weight_name][:, columns].addmm_(d.T, a)
+            add(layer.bias_name, 0, bookkeeping.over_positions(d).sum(0).to(d.dtype))
+        if layer.weight_name is not None:
+            product = (
+                layer.weight_gradient(a, d)
+                if isinstance(layer, ConvLayer)
+                else outer_products([(a, d)], len(a))
+            )
+            add(layer.weight_name, layer.offset, product)
     for name, rows in tape.rows:
-        total[name] += rows.sum(0)
-    return FakesPart(total, values)
+        add(name, 0, rows.sum(0))
+    return FakesPart(joined(parts, trained_parameters(critic)), values)

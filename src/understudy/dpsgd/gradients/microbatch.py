@@ -1,4 +1,4 @@
-"""Gradients of whole microbatches: one ordinary backward for each."""
+"""Ordinary autograd: gradients of whole microbatches, and what else needs no gradient per record."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from understudy.dpsgd.gradients.guard import trained_parameters
-from understudy.dpsgd.losses import fake_loss, penalty, penalty_weight, record_losses
+from understudy.dpsgd.losses import penalty, penalty_weight, record_losses
 from understudy.errors import PlanError
 
 if TYPE_CHECKING:
@@ -19,9 +19,8 @@ if TYPE_CHECKING:
     from understudy.dpsgd.batch import CriticBatch
     from understudy.dpsgd.clipping import MicrobatchClip
     from understudy.dpsgd.losses import Loss
-    from understudy.dpsgd.objectives import Objective
 
-__all__ = ["clipped_sum", "fake_gradient", "summed_gradient"]
+__all__ = ["clipped_sum", "gradients_of", "summed_losses"]
 
 
 def clipped_sum(
@@ -39,7 +38,7 @@ def clipped_sum(
     count = 0.0
     for number in sorted(set(batch.microbatch.tolist())):
         gradient = _in_pieces(
-            lambda rows: summed_gradient(critic, objective, _pick(batch, rows), 1.0 / rule.size),
+            lambda rows: _summed_gradient(critic, objective, _pick(batch, rows), 1.0 / rule.size),
             (batch.microbatch == number).nonzero().squeeze(1),
             chunk,
         )
@@ -75,31 +74,29 @@ def _pick(batch: CriticBatch, rows: Tensor) -> CriticBatch:
     )
 
 
-def summed_gradient(
+def _summed_gradient(
     critic: nn.Module, objective: Loss, batch: CriticBatch, weight: float
 ) -> dict[str, Tensor]:
     """`weight` · ∇ of the sum of the records' losses, penalty included, by ordinary autograd."""
-    params = {name: p for name, p in critic.named_parameters() if p.requires_grad}
     with torch.enable_grad():
-        outputs = critic(batch.real, batch.real_labels)
-        loss = record_losses(objective, outputs, batch.real, batch.real_labels).sum()
-        if penalty_weight(objective):
-            point = batch.interpolates().requires_grad_()
-            logits = critic(point, batch.real_labels)
-            (slope,) = torch.autograd.grad(logits.sum(), point, create_graph=True)
-            loss = loss + penalty(objective, slope).sum()
-        return _gradients(weight * loss, params)
+        losses, penalties = summed_losses(critic, objective, batch)
+        return gradients_of(critic, weight * (losses + penalties))
 
 
-def fake_gradient(
-    critic: nn.Module, objective: Objective, fake: Tensor, labels: Tensor | None
-) -> dict[str, Tensor]:
-    """∇ of the sum of the fakes' losses, by ordinary autograd."""
+def summed_losses(critic: nn.Module, objective: Loss, batch: CriticBatch) -> tuple[Tensor, Tensor]:
+    """The sums of the records' losses and of their penalties, for autograd."""
+    outputs = critic(batch.real, batch.real_labels)
+    loss = record_losses(objective, outputs, batch.real, batch.real_labels).sum()
+    if not penalty_weight(objective):
+        return loss, torch.zeros_like(loss)
+    point = batch.interpolates().requires_grad_()
+    logits = critic(point, batch.real_labels)
+    (slope,) = torch.autograd.grad(logits.sum(), point, create_graph=True)
+    return loss, penalty(objective, slope).sum()
+
+
+def gradients_of(critic: nn.Module, loss: Tensor) -> dict[str, Tensor]:
+    """The gradient of a loss by ordinary autograd, by parameter name."""
     params = {name: p for name, p in critic.named_parameters() if p.requires_grad}
-    with torch.enable_grad():
-        return _gradients(fake_loss(objective, critic(fake, labels).reshape(-1)).sum(), params)
-
-
-def _gradients(loss: Tensor, params: dict[str, nn.Parameter]) -> dict[str, Tensor]:
     found = torch.autograd.grad(loss, list(params.values()), materialize_grads=True)
     return dict(zip(params, found, strict=True))

@@ -6,9 +6,12 @@ each place.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import torch
+
+from understudy.dpsgd.gradients.sums import longest, rows_at_once
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,18 +51,17 @@ def row_squares(x: Tensor) -> Tensor:
     """
     flat = x.flatten(1)
     if flat.shape[1] >= _LONG:
-        long: Tensor = torch.linalg.vector_norm(flat, dim=1, dtype=torch.float64).square()
-        return long
+        return _norms(flat, torch.float64).square()
     norms = _norms(flat)
     if flat.dtype != torch.float64 and norms.shape[0]:
         least, most = torch.aminmax(norms)
         if not (least.item() > _SMALL and most.item() < _LARGE):  # also when one is not a number
-            norms = torch.linalg.vector_norm(flat, dim=1, dtype=torch.float64)
+            norms = _norms(flat, torch.float64)
     return norms.double().square()
 
 
-def _norms(rows: Tensor) -> Tensor:
-    norms: Tensor = torch.linalg.vector_norm(rows, dim=1)
+def _norms(rows: Tensor, dtype: torch.dtype | None = None) -> Tensor:
+    norms: Tensor = torch.linalg.vector_norm(rows, dim=1, dtype=dtype)
     return norms
 
 
@@ -109,12 +111,18 @@ def bias_squares(outputs: Sequence[Tensor]) -> Tensor:
     return total.square_().sum(1)
 
 
-def makes_whole_gradients(layer: ConvLayer, pairs: Sequence[Pair]) -> bool:
-    """Whether making each record's gradient is cheaper than its Gram matrices and a product that may not round."""
+def makes_whole_gradients(layer: ConvLayer, pairs: Sequence[Pair], records: int) -> bool:
+    """Whether making each record's gradient is cheaper than its Gram matrices.
+
+    The product that follows the Gram matrices costs twice as much where so many records need float64. Whether they do
+    is guessed from a gross norm of √columns, which is what columns in independent directions have.
+    """
     columns = sum(d.shape[2] * d.shape[3] for _, d in pairs)
     outputs = layer.weight.shape[0]
     inputs = layer.weight[0].numel()
-    return columns**2 * (inputs + outputs) > (_WHOLE_GRADIENT_COST - columns) * inputs * outputs
+    single = rows_at_once(records, columns, longest(records * math.sqrt(columns))) > 0
+    more = 0 if single else columns
+    return columns**2 * (inputs + outputs) > (_WHOLE_GRADIENT_COST - more) * inputs * outputs
 
 
 def conv_gradients(layer: ConvLayer, pairs: Sequence[Pair]) -> Tensor:

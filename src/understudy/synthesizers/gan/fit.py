@@ -103,7 +103,7 @@ class GanFitter:
 
     def _source_of_gradients(self, door: Door) -> NoisyGradients | PlainGradients:
         if not door.private:
-            return PlainGradients(TRAINING, self._recipe.objective, with_loss=True)
+            return PlainGradients(TRAINING, self._recipe.objective)
         clipping, objective = self._recipe.clipping, self._recipe.objective
         return NoisyGradients(TRAINING, clipping, objective, self._divisor, bound=self._bound or None)
 
