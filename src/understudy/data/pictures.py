@@ -119,7 +119,8 @@ def _load_all(paths: list[Path], schema: ImageSchema | None) -> NDArray[np.uint8
 def _damaged(number: int, path: Path, cause: Exception) -> DataError:
     """The names of files are those of persons as often as not, so the message has none."""
     return DataError(
-        f"image {number} (in the order of classes and names) is damaged, or no PNG or JPEG image", f"{path}: {cause}"
+        f"image {number} (in the order of classes and names) is damaged, or no PNG or JPEG image",
+        f"{path}: {cause}",
     )
 
 
