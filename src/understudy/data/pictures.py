@@ -280,6 +280,7 @@ def _as_records(
         return Records(Images(pixels))
     if labels.dtype.kind not in "iu" or labels.shape != (len(pixels),):
         raise DataError(
-            f"{place}: labels are {labels.dtype} {labels.shape}; expected {len(pixels)} whole numbers"
+            f"{place}: labels must be whole numbers, one for each image",
+            f"labels are {labels.dtype} {labels.shape}, and there are {len(pixels)} images",
         )
     return Records(Images(pixels, labels.astype(np.int64)))
