@@ -341,7 +341,8 @@ def _construct(cls: type, arguments: dict[str, Any], path: str, error: _Error) -
     try:
         return cls(**arguments)
     except UnderstudyError as cause:
-        raise type(cause)(f"{_place(path)}{cause}") from cause
+        kind = type(cause) if isinstance(cause, error) or error is SchemaError else error
+        raise kind(f"{_place(path)}{cause}") from cause
     except ValueError as cause:
         raise error(f"{_place(path)}{cause}") from cause
 

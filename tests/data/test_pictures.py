@@ -143,7 +143,7 @@ def test_a_huge_image_is_refused_before_it_is_decoded(tmp_path: Path) -> None:
     Image.new("1", (12_000, 6_000)).save(buffer, "PNG")
     (tmp_path / "cat").mkdir()
     (tmp_path / "cat" / "bomb.png").write_bytes(buffer.getvalue())
-    with _little_memory(), pytest.raises(DataError, match="claims 6000 × 12000 pixels; at most 4096"):
+    with _little_memory(), pytest.raises(DataError, match="claims more than 4096 pixels"):
         read(tmp_path)
 
 

@@ -143,7 +143,7 @@ def resume_reading(plan: Plan, rows: Rows, public: Rows | None) -> Reading:
         kept = Checkpoints(Path(folder) / "checkpoint", every=10**6)
         first, book = Ear(), _Book()
         run = Run(plan, account=book, checkpoints=kept, seed=0, door=listening(first))
-        run.open(rows, public)
+        run.open(rows, None)
         run.advance(public)  # charged and drawn, and lost by the crash that follows
         again, known = Ear(), _Book(book.charged)
         known.draws = dict(book.draws)
@@ -151,7 +151,7 @@ def resume_reading(plan: Plan, rows: Rows, public: Rows | None) -> Reading:
             plan, account=known, checkpoints=replace(kept, resume=True), seed=0, door=listening(again)
         )
         resumed.pay()
-        resumed.open(rows, public)
+        resumed.open(rows, None)
         resumed.train(public)
     drawn = len(first.draws) + len(again.draws)
     says = f"an interrupted and resumed run drew {drawn} times in all; {allowed} are charged."
