@@ -15,5 +15,7 @@ project = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_t
 for requirement in project["dependencies"]:
     if requirement.startswith("torch"):
         continue
-    sys.stdout.write(re.sub(r">=([\w.]+).*", r"==\1", requirement) if sys.argv[1] == "lowest" else requirement)
+    sys.stdout.write(
+        re.sub(r">=([\w.]+).*", r"==\1", requirement) if sys.argv[1] == "lowest" else requirement
+    )
     sys.stdout.write("\n")

@@ -162,9 +162,11 @@ class Layout:
         missing = column.isna().to_numpy(dtype=bool)
         if column.dtype.kind == "b":  # truth values stand for the first and the second category
             return np.where(missing, len(values) + 1, column.fillna(False).to_numpy(dtype=np.int64))
+        codes = column.astype(str).map(known)
         if column.dtype.kind == "f":  # whole numbers in a type that also holds what is missing
-            column = column.astype("Int64")
-        codes = column.astype(str).map(known).fillna(len(values)).to_numpy(dtype=np.int64)
+            whole = column.where(column == column.round()).astype("Int64").astype(str)
+            codes = codes.fillna(whole.map(known))
+        codes = codes.fillna(len(values)).to_numpy(dtype=np.int64)
         return np.where(missing, len(values) + 1, codes)
 
 
