@@ -166,8 +166,8 @@ class Layout:
         if column.dtype.kind == "f":  # whole numbers in a type that also holds what is missing
             whole = column.where(column == column.round()).astype("Int64").astype(str)
             codes = codes.fillna(whole.map(known))
-        codes = codes.fillna(len(values)).to_numpy(dtype=np.int64)
-        return np.where(missing, len(values) + 1, codes)
+        found = codes.fillna(len(values)).to_numpy(dtype=np.int64)
+        return np.where(missing, len(values) + 1, found)
 
 
 def _seconds(moment: dt.datetime) -> float:
