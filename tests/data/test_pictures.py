@@ -115,7 +115,7 @@ def test_idx(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
 def test_bad_folders(tmp_path: Path) -> None:
     """Wrong sizes, strange classes, empty classes and files that are no image are refused by name."""
     root = _folder(tmp_path / "set", _pixels())
-    with pytest.raises(DataError, match=r"0\.png has 5 × 4 pixels .*expected 6 × 4"):
+    with pytest.raises(DataError, match=r"image 1 .* another size than 6 × 4"):
         read(root, ImageSchema(6, 4, 1, ("cat", "dog")))
     with pytest.raises(DataError, match=r"bird holds no \.png"):
         read(root, ImageSchema(5, 4, 1, ("cat", "dog", "bird")))
@@ -124,11 +124,11 @@ def test_bad_folders(tmp_path: Path) -> None:
         read(root, GREY)
     (root / "zebra").rmdir()
     (root / "cat" / "broken.png").write_bytes(b"\x89PNG\r\n\x1a\n" + b"\0" * 30)
-    with pytest.raises(DataError, match=r"broken\.png is not a PNG or JPEG image"):
+    with pytest.raises(DataError, match=r"image 1 .* is damaged"):
         read(root, GREY)
     cut = (root / "cat" / "0.png").read_bytes()
     (root / "cat" / "broken.png").write_bytes(cut[: len(cut) // 2 + 8])
-    with pytest.raises(DataError, match=r"broken\.png is damaged|broken\.png is not"):
+    with pytest.raises(DataError, match=r"image 1 .* is damaged"):
         read(root, GREY)
     (tmp_path / "empty").mkdir()
     with pytest.raises(DataError, match=r"holds no \.png"):

@@ -8,18 +8,21 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 
+from understudy.door.door import Door
 from understudy.door.noise import SeededNoise
+from understudy.door.source import Rows
 from understudy.errors import EvaluationError
 from understudy.evaluation import released
 from understudy.evaluation.layout import Layout
 from understudy.evaluation.learners import Learner, train
+from understudy.evaluation.queries import MeasureCounts
 from understudy.evaluation.run import ReleaseSource
 from understudy.evaluation.scores import auroc
 from understudy.privacy.accounting import spent
 from understudy.privacy.budget import Budget
 from understudy.privacy.mechanisms import Charge, GaussianRelease, SubsampledGaussian
+from understudy.records.encode import encode
 from understudy.schema import Binary, Categorical, CodeSchema, Continuous, TableSchema
 
 SCHEMA = TableSchema(
@@ -32,9 +35,11 @@ class NoNoise:
 
     private = False
 
-    def normal(self, shape: Any) -> torch.Tensor:
-        """Zeros."""
-        return torch.zeros(tuple(shape), dtype=torch.float64)
+    def perturb(self, tensors: Any, scale: float, factor: float) -> None:
+        """Nothing is added."""
+        del scale
+        for one in tensors:
+            one.mul_(factor)
 
 
 def people(rows: int, seed: int) -> pd.DataFrame:
@@ -49,7 +54,10 @@ def vector_of(frame: pd.DataFrame, release: Any) -> np.ndarray:
     """The exact counts that would be published."""
     drawn = ReleaseSource(release).draw(500, 0)
     predictor = train(Learner.LOGISTIC_REGRESSION, drawn.features, drawn.labels, 2, 0)
-    return released._vector(frame, release, Layout.of(SCHEMA), predictor)
+    encoded = encode(frame, SCHEMA)
+    query = MeasureCounts(SCHEMA, 2, Layout.of(SCHEMA), predictor)
+    door = Door(Rows(encoded.x, encoded.labels), (), SeededNoise(0), private=False)
+    return door.publish("x", query).value.numpy()
 
 
 def test_one_row_moves_the_vector_by_the_stated_sensitivity(pool_release: Any) -> None:
@@ -95,8 +103,6 @@ def test_without_noise_the_numbers_are_the_exact_ones(pool_release: Any) -> None
     drawn = ReleaseSource(release).draw(2000, 0)
     predictor = train(Learner.LOGISTIC_REGRESSION, drawn.features, drawn.labels, 2, 0)
     test = ReleaseSource(pool_release(SCHEMA, frame)).release
-    from understudy.records.encode import encode
-
     encoded = encode(test.pool, SCHEMA)  # type: ignore[attr-defined]
     probabilities = predictor(encoded.x)
     assert encoded.labels is not None

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import torch
 import torch.optim
-from understudy.dpsgd.mechanism import PrivateStep
 
 from understudy import cli
+from understudy.door.door import Door
 from understudy.errors import UnderstudyError
 from understudy.ledger.ledger import Ledger
 from understudy.planning import plan
@@ -40,14 +40,14 @@ def fit_in_child(folder: Path, resume: bool) -> int:
     os.dup2(sink, 1)
     os.dup2(sink, 2)
     diary = os.open("drawn", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-    original = PrivateStep.step
+    original = Door.step
 
-    def noted(self: PrivateStep, *rows: object, **named: object) -> object:
+    def noted(self: Door, *rows: object, **named: object) -> object:
         made = original(self, *rows, **named)  # type: ignore[arg-type]
         os.write(diary, b".")
         return made
 
-    PrivateStep.step = noted  # type: ignore[method-assign,assignment]
+    Door.step = noted  # type: ignore[method-assign,assignment]
     sys.argv = ["understudy", "fit", "patients.csv", *OPTIONS.split(), "--out", "release"]
     sys.argv += ["--resume"] if resume else []
     code = 0

@@ -80,7 +80,8 @@ def draft_schema(
     if contents.cells is None:
         assert contents.types is not None
         kinds = {field.name: _guess_from_type(field.type) for field in contents.types}
-        return _private(contents, kinds, from_rows=False)
+        guessed = contents.frame is not None  # pandas chooses a column's type by its cells
+        return _private(contents, kinds, from_rows=guessed and not kinds_are_public)
     kinds = {name: guess(contents.cells[name].fillna("")) for name in contents.cells.columns}
     return _private(contents, kinds, from_rows=not kinds_are_public)
 

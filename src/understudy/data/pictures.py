@@ -96,26 +96,35 @@ def _load_all(paths: list[Path], schema: ImageSchema | None) -> NDArray[np.uint8
     if schema is not None:
         shape = (schema.height, schema.width, schema.channels)
     else:
-        with _opened(paths[0]) as first:
+        with _opened(paths[0], 1) as first:
             shape = (first.height, first.width, 1 if first.mode in ("1", "L", "I;16") else 3)
     packed = sum(plain_size(path, error=DataError) for path in paths)
     _refuse_huge((len(paths), *shape), 1, packed, str(paths[0].parent))
     pixels = np.empty((len(paths), *shape), dtype=np.uint8)
     for i, path in enumerate(paths):
-        with _opened(path) as image:
+        with _opened(path, i + 1) as image:
             if (image.height, image.width) != shape[:2]:
                 raise DataError(
-                    f"{path} has {image.height} × {image.width} pixels (height × width), expected "
-                    f"{shape[0]} × {shape[1]}; scale it, or correct the schema"
+                    f"image {i + 1} (in the order of classes and names) has another size than {shape[0]} × {shape[1]} "
+                    "pixels (height × width); scale it, or correct the schema",
+                    f"{path} has {image.height} × {image.width} pixels",
                 )
             try:
                 pixels[i] = np.asarray(image.convert("L" if shape[2] == 1 else "RGB")).reshape(shape)
             except (OSError, ValueError, SyntaxError) as cause:
-                raise DataError(f"{path} is damaged: {cause}") from cause
+                raise _damaged(i + 1, path, cause) from None
     return pixels
 
 
-def _opened(path: Path) -> Image.Image:
+def _damaged(number: int, path: Path, cause: Exception) -> DataError:
+    """The names of files are those of persons as often as not, so the message has none."""
+    return DataError(
+        f"image {number} (in the order of classes and names) is damaged, or no PNG or JPEG image",
+        f"{path}: {cause}",
+    )
+
+
+def _opened(path: Path, number: int) -> Image.Image:
     """Open an image without decoding it, so that its claimed size can be judged first."""
     try:
         # From memory: a chunk that claims gibibytes then reads no further than the file goes.
@@ -123,11 +132,12 @@ def _opened(path: Path) -> Image.Image:
             io.BytesIO(read_plain(path, _MAX_PICTURE, error=DataError)), formats=("PNG", "JPEG")
         )
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as cause:
-        raise DataError(f"{path} is not a PNG or JPEG image: {cause}") from cause
+        raise _damaged(number, path, cause) from None
     if image.width > _MAX_SIDE or image.height > _MAX_SIDE:
         image.close()
         raise DataError(
-            f"{path} claims {image.height} × {image.width} pixels; at most {_MAX_SIDE} per side are read"
+            f"image {number} (in the order of classes and names) claims more than {_MAX_SIDE} pixels per side",
+            f"{path} claims {image.height} × {image.width} pixels",
         )
     return image
 
@@ -270,6 +280,7 @@ def _as_records(
         return Records(Images(pixels))
     if labels.dtype.kind not in "iu" or labels.shape != (len(pixels),):
         raise DataError(
-            f"{place}: labels are {labels.dtype} {labels.shape}; expected {len(pixels)} whole numbers"
+            f"{place}: labels must be whole numbers, one for each image",
+            f"labels are {labels.dtype} {labels.shape}, and there are {len(pixels)} images",
         )
     return Records(Images(pixels, labels.astype(np.int64)))

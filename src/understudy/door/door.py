@@ -114,15 +114,10 @@ class Door:
             like: the batch comes in the dtype and on the device of this tensor.
 
         Raises:
-            PlanError: the plan does not charge it, or its batch cap was accounted for fewer records than there are.
+            PlanError: the plan does not charge it.
             BudgetError: all steps of the plan were taken.
         """
         mechanism = self.sampled(purpose)
-        if mechanism.batch_cap is not None and len(self._records) > (mechanism.rows or 0):
-            raise PlanError(
-                f"the batch cap was accounted for at most {mechanism.rows:,} records and there are more, which cut "
-                "batches more often. Plan with a larger number of rows, or without a cap."
-            )
         scale = self._scale(purpose, query)
         if self.private and self._account is not None:
             self._account.charge()

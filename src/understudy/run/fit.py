@@ -15,6 +15,7 @@ from understudy.certificate import checked_plan
 from understudy.data import known_names, read
 from understudy.door.source import Rows
 from understudy.errors import Interrupted, PlanError, UnderstudyError
+from understudy.privacy.mechanisms import SubsampledGaussian
 from understudy.records.encode import encode
 from understudy.run.devices import Device, chosen_device
 from understudy.run.run import Progress, Run
@@ -111,7 +112,7 @@ def fit_in_stages(
     last = plans[-1]
     for before, after in pairwise(plans):
         shorter = replace(after.recipe, steps=before.steps)  # type: ignore[type-var]
-        if before.steps >= after.steps or shorter != before.recipe or after.rows != before.rows:
+        if before.steps >= after.steps or shorter != before.recipe or _else(before) != _else(after):
             raise PlanError(
                 "stages of a run need one recipe, one noise and growing numbers of steps, "
                 f"got {before.steps:,} and {after.steps:,} steps of {before.recipe.name!r} and {after.recipe.name!r}."
@@ -124,6 +125,17 @@ def fit_in_stages(
     for plan in plans:
         run.train(public_rows, until=plan.steps)
         yield run.release(_public_source(public, public_rows), plan)
+
+
+def _else(plan: Plan) -> tuple[object, ...]:
+    """Everything that stages of one run must have in common besides their recipe: also the noise of every release."""
+    charges = tuple(
+        replace(one, mechanism=replace(one.mechanism, steps=0))
+        if isinstance(one.mechanism, SubsampledGaussian)
+        else one
+        for one in plan.run_charges
+    )
+    return plan.schema, plan.rows, plan.private, charges
 
 
 def rehearse(

@@ -1,12 +1,12 @@
-"""Our own recipe on codes: every sum is bounded by a record's own codes, noised as charged, and the only way out."""
+"""Our own recipe of codes: every sum is bounded by a record's own codes, and what is made keeps what the rows show.
+
+What every synthesizer promises (charges, leaks, checkpoints, releases) is in `tests/synthesizers/test_contract.py`.
+"""
 
 from __future__ import annotations
 
-import inspect
 import math
 from dataclasses import replace
-from functools import cache
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -15,47 +15,27 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
-from understudy.charges import CODE_COUNTS, CODE_PAIRS, LABELS, LENGTHS, REPEATS
-from understudy.recipes import RECIPES, recipe_from_toml, recipe_to_toml
-from understudy.recipes.parts import LatentClasses, NoisyCodeCounts
-from understudy.synthesizers.codes.publishing import publish_codes
 
-from understudy.door.noise import Noise, SeededNoise
+from understudy.door.noise import SeededNoise
+from understudy.door.query import Batch, Query
 from understudy.door.source import Rows
-from understudy.errors import Interrupted, PlanError, RecipeError
-from understudy.planning import Plan, plan
+from understudy.errors import RecipeError
+from understudy.planning import plan
 from understudy.records.encode import encode
-from understudy.release.release import Release
-from understudy.run.checkpoint import Checkpoints
 from understudy.run.fit import fit
 from understudy.schema import Binary, CodeSchema
-from understudy.synthesizers.codes import publishing as code_publishing
-from understudy.synthesizers.codes.fit import CodeApprentice
-from understudy.synthesizers.codes.queries import (
-    Bounded,
-    code_counts,
-    length_counts,
-    noisy,
-    pair_counts,
-    present_codes,
-    repeat_sums,
-    shortened,
-)
+from understudy.synthesizers.codes import queries
+from understudy.synthesizers.codes.queries import CodeCounts, LengthCounts, PairCounts, RepeatSums, shortened
+from understudy.synthesizers.codes.recipe import CODE_COUNTS, CODE_PAIRS, LENGTHS, REPEATS, UNDERSTUDY_CODES
 from understudy.synthesizers.codes.repeats import chance_of_repeats, draw_repeats
-from understudy.synthesizers.codes.statistics import CodeStatistics, known_lengths
+from understudy.synthesizers.codes.statistics import known_lengths
 from understudy.synthesizers.codes.without_replacement import arrivals, first_arrivals
+from understudy.synthesizers.shared.parts import LABELS
 
 CODES = tuple(f"c{number}" for number in range(12))
 SCHEMA = CodeSchema(CODES, max_count=4, label=Binary("dead", ("no", "yes")))
-PART = RECIPES["understudy"].codes
-assert PART is not None
-RECIPE = replace(PART, generator=LatentClasses(5), steps=3)
-
-
-@cache
-def small_plan() -> Plan:
-    return plan(SCHEMA, epsilon=2.0, delta=1e-3, rows=64, recipe=RECIPE)
+RECIPE = replace(UNDERSTUDY_CODES, components=5, steps=3)
+PURPOSES = (LENGTHS, CODE_COUNTS, CODE_PAIRS, REPEATS)
 
 
 def frame_of_codes(rows: int = 64, seed: int = 0) -> pd.DataFrame:
@@ -78,16 +58,21 @@ def rows_of(rows: int = 64, seed: int = 0) -> Rows:
 KEPT = 3
 
 
-def exact_sums(x: npt.NDArray[np.float32], labels: npt.NDArray[np.int64]) -> list[Bounded]:
-    """All four sums as they are before noise, for records shortened to three codes."""
-    whole = present_codes(x)
-    cut = shortened(whole, KEPT)
+def some_queries() -> list[Query]:
+    """All four sums, for records shortened to three codes."""
     return [
-        length_counts(whole, labels, 2, 8),
-        code_counts(cut, labels, 2, KEPT),
-        pair_counts(cut, np.arange(8), KEPT),
-        repeat_sums(x, cut, 4, 1.5),
+        LengthCounts(2, 8),
+        CodeCounts(2, len(CODES), KEPT),
+        PairCounts(np.arange(8), KEPT),
+        RepeatSums(len(CODES), 4, KEPT, 1.5),
     ]
+
+
+def summed(query: Query, x: npt.NDArray[np.float32], labels: npt.NDArray[np.int64]) -> torch.Tensor:
+    """The exact sum of a query."""
+    (sums,) = whole = query.zero()
+    query.add(whole, Batch(torch.from_numpy(x), torch.from_numpy(labels), SeededNoise(0)))
+    return sums
 
 
 def moves(record: list[float], label: int) -> list[tuple[float, float]]:
@@ -96,8 +81,11 @@ def moves(record: list[float], label: int) -> list[tuple[float, float]]:
     x, labels = np.asarray(before.x), np.asarray(before.labels)
     more = np.vstack([x, np.array([record], dtype=np.float32)])
     return [
-        (float((after.sums - one.sums).norm()), one.sensitivity)
-        for one, after in zip(exact_sums(x, labels), exact_sums(more, np.append(labels, label)), strict=True)
+        (
+            float((summed(query, more, np.append(labels, label)) - summed(query, x, labels)).norm()),
+            query.sensitivity,
+        )
+        for query in some_queries()
     ]
 
 
@@ -125,7 +113,7 @@ def test_the_sensitivities_are_reached() -> None:
 
 def test_records_that_are_not_shortened_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """The planted bug 'every code of a long record counts' breaks the bounds of codes and pairs."""
-    monkeypatch.setitem(globals(), "shortened", lambda present, _kept: present)
+    monkeypatch.setattr(queries, "shortened", lambda present, _kept: present)
     lengths, codes, pairs, _ = moves([1.0] * len(CODES), 1)
     assert lengths[0] <= lengths[1]
     assert codes[0] > codes[1]
@@ -150,93 +138,6 @@ def test_shortening_prefers_no_code() -> None:
     assert kept.max() / kept.min() < 1.15
     first = (present & (np.cumsum(present, axis=1) <= KEPT)).sum(axis=0)
     assert first.max() > 5 * max(1, first.min())
-
-
-def passes(normal: torch.Tensor) -> bool:
-    """Whether numbers have the variance of standard normal ones, at a risk of one in a thousand."""
-    degrees, found = normal.numel(), float(normal.double().square().sum())
-    return bool(stats.chi2.ppf(0.0005, degrees) < found < stats.chi2.ppf(0.9995, degrees))
-
-
-PURPOSES = (LENGTHS, CODE_COUNTS, CODE_PAIRS, REPEATS)
-
-
-@pytest.mark.parametrize("which", range(4))
-def test_the_noise_of_every_sum_is_what_was_charged(which: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is published carries σ times the sensitivity; four times or a quarter of that would be seen."""
-    drawn: list[torch.Tensor] = []
-
-    def spied(exact: Bounded, sigma: float, noise: Noise) -> torch.Tensor:
-        made = noisy(exact, sigma, noise)
-        drawn.append((made - exact.sums) / exact.sensitivity)
-        return made
-
-    monkeypatch.setattr(code_publishing, "noisy", spied)
-    for seed in range(4):
-        publish_codes(small_plan(), SCHEMA, rows_of(), (0.7, 0.3), 64.0, SeededNoise(seed))
-    release = small_plan().gaussian(PURPOSES[which])
-    assert release is not None
-    normal = torch.cat([one.flatten() for one in drawn[which::4]]) / release.noise_multiplier
-    assert passes(normal)
-    assert not passes(normal * 2)
-    assert not passes(normal / 2)
-
-
-# --- nothing but noisy sums gets out ------------------------------------------------------------------------
-
-
-def blind(exact: Bounded, sigma: float, noise: Noise) -> torch.Tensor:
-    """Numbers of the right shape that know nothing of the rows."""
-    del sigma, noise
-    count = exact.sums.numel()
-    return (torch.arange(count, dtype=torch.float64) % 7 + 5).reshape(exact.sums.shape)
-
-
-def published(rows: Rows, monkeypatch: pytest.MonkeyPatch) -> CodeStatistics:
-    """What is published if the noisy sums are the same for all rows."""
-    monkeypatch.setattr(code_publishing, "noisy", blind)
-    return publish_codes(small_plan(), SCHEMA, rows, (0.7, 0.3), 64.0, SeededNoise(1))
-
-
-def same(one: CodeStatistics, two: CodeStatistics) -> bool:
-    return all(torch.equal(value, two.named()[name]) for name, value in one.named().items())
-
-
-def test_everything_follows_from_noisy_sums_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two quite different data sets with the same noisy sums publish the same numbers, the choice of codes included."""
-    assert same(published(rows_of(), monkeypatch), published(rows_of(31, seed=8), monkeypatch))
-
-
-def test_an_exact_choice_of_codes_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The planted bug 'the most frequent codes of the rows themselves' makes the published numbers differ."""
-
-    def exact(rows: Rows) -> CodeStatistics:
-        order = np.argsort(-(np.asarray(rows.x) > 0).sum(axis=0), kind="stable")
-        monkeypatch.setattr(code_publishing, "most_frequent", lambda _codes, number: order[:number])
-        return published(rows, monkeypatch)
-
-    assert not same(exact(rows_of()), exact(rows_of(31, seed=8)))
-
-
-def test_what_the_plan_does_not_charge_is_not_drawn() -> None:
-    """A private plan without one of the charges refuses to publish it."""
-    made = small_plan()
-    for purpose in PURPOSES:
-        bare = replace(made, charges=tuple(one for one in made.charges if one.purpose != purpose))
-        with pytest.raises(PlanError, match=f"does not charge the {purpose}"):
-            publish_codes(bare, SCHEMA, rows_of(), (0.7, 0.3), 64.0, SeededNoise(1))
-
-
-def test_the_generator_is_trained_from_published_numbers_alone() -> None:
-    """No argument of the free training can hold rows."""
-    assert list(inspect.signature(CodeApprentice.__init__).parameters) == [
-        "self",
-        "recipe",
-        "schema",
-        "statistics",
-        "seed",
-    ]
-    assert list(inspect.signature(CodeApprentice.advance).parameters) == ["self"]
 
 
 # --- the race and the repetitions ---------------------------------------------------------------------------
@@ -300,68 +201,14 @@ def test_the_charges_fit_the_schema() -> None:
     assert [one.purpose for one in single.charges] == [LENGTHS, CODE_COUNTS]
 
 
-def test_all_parts_are_one_recipe_file() -> None:
-    """The TOML of the recipe holds the part for codes, and comes back equal; so does that of a plan."""
-    recipe = RECIPES["understudy"]
-    assert "[codes.statistic]" in recipe_to_toml(recipe)
-    assert recipe_from_toml(recipe_to_toml(recipe)) == recipe
-    assert recipe_from_toml(recipe_to_toml(small_plan().recipe)) == small_plan().recipe
-
-
-def test_contradictions_are_refused() -> None:
-    """Parts that would be silently ignored, and numbers that mean nothing, are errors."""
-    own = RECIPES["understudy"]
-    with pytest.raises(RecipeError, match="need a mean embedding"):
-        replace(own, statistic=NoisyCodeCounts())
-    with pytest.raises(RecipeError, match="kind 'code-counts'"):
-        replace(own, codes=RECIPES["dp-cgan"])
+def test_numbers_that_mean_nothing_are_refused() -> None:
+    """Lengths, codes and shares of nothing are errors."""
     for wrong in ({"longest": 0}, {"frequent": 1}, {"repeats": 0.0}, {"covered": 0.0}, {"code_share": 0.0}):
         with pytest.raises(RecipeError):
-            NoisyCodeCounts(**wrong)  # type: ignore[arg-type]
+            replace(UNDERSTUDY_CODES, **wrong)  # type: ignore[arg-type]
 
 
 # --- the release --------------------------------------------------------------------------------------------
-
-
-def test_a_release_saves_loads_and_makes_valid_records(tmp_path: Path) -> None:
-    """The same seed gives the same records, and every one of them can be encoded again without a complaint."""
-    release = fit(frame_of_codes(), small_plan())
-    again = Release.load(release.save(tmp_path / "release"))
-    drawn = release.sample(300, seed=1)
-    assert isinstance(drawn, pd.DataFrame)
-    pd.testing.assert_frame_equal(drawn, again.sample(300, seed=1))  # type: ignore[arg-type]
-    encoded = encode(drawn, SCHEMA)
-    assert encoded.clipped == 0
-    assert encoded.unknown == 0
-    assert set(release.sample(9, label="yes", seed=1)["dead"]) == {"yes"}  # type: ignore[index]
-    text = (tmp_path / "release" / "README.md").read_text(encoding="utf-8")
-    for purpose in (LABELS, *PURPOSES):
-        assert f"| {purpose} |" in text
-
-
-def test_a_run_that_was_stopped_ends_where_it_would_have_ended(tmp_path: Path) -> None:
-    """Interrupted and resumed, the seeded run gives the same weights bit by bit, and publishes nothing twice."""
-    whole = fit(frame_of_codes(), small_plan(), insecure_seed=5)
-    path = tmp_path / "run.checkpoint"
-    with pytest.raises(Interrupted, match="after 1 of 3"):
-        fit(frame_of_codes(), small_plan(), insecure_seed=5, checkpoints=Checkpoints(path), stop=lambda: True)
-    other = frame_of_codes(seed=99)  # a resumed run must not look at them again
-    resumed = fit(other, small_plan(), insecure_seed=5, checkpoints=Checkpoints(path, resume=True))
-    assert all(torch.equal(value, resumed.weights[name]) for name, value in whole.weights.items())
-
-
-@pytest.mark.parametrize(
-    "schema", [CodeSchema(CODES), CodeSchema(CODES, max_count=4), CodeSchema(("c0",)), SCHEMA]
-)
-def test_codes_without_label_counts_or_pairs_train_too(schema: CodeSchema, tmp_path: Path) -> None:
-    """What codes do not have is neither charged nor missed; private row counts and baselines included."""
-    wanted = [*schema.codes, *(["dead"] if schema.label else [])]
-    for options in ({"rows": None}, {"rows": 64, "epsilon": None}):
-        settings: dict[str, object] = {"epsilon": 2.0, "delta": 1e-3, "recipe": RECIPE, **options}
-        made = fit(frame_of_codes()[wanted], plan(schema, **settings))  # type: ignore[arg-type]
-        again = Release.load(made.save(tmp_path / f"release-{options['rows']}"))
-        assert len(again.sample(20)) == 20
-        assert made.card.private == ("epsilon" not in options)
 
 
 def test_lengths_that_nobody_has_are_not_made_up() -> None:

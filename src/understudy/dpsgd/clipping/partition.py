@@ -26,6 +26,10 @@ SLACK = NORM_SLACK + SUM_SLACK
 """Gradients are clipped to C / (1 + SLACK), so that no rounding can pass the bound C."""
 
 
+_VANISHING = 1e-30
+"""Smaller factors count as zero: in float32 they would be rounded to a grid that is coarser than themselves."""
+
+
 @dataclass(frozen=True)
 class Partition:
     """Groups of parameter names that cover the critic, each with its bound: what the engine applies.
@@ -55,7 +59,7 @@ class Partition:
         result: dict[str, Tensor] = {}
         for group, bound, norm in zip(self.groups, self.bounds, norms, strict=True):
             factor = (bound / (1.0 + SLACK) / norm).clamp(max=1.0)
-            factor = factor.where(finite, factor.new_zeros(()))
+            factor = factor.where(finite & (factor > _VANISHING), factor.new_zeros(()))
             result.update(dict.fromkeys(group, factor))
         return result
 

@@ -47,7 +47,7 @@ def row_squares(x: Tensor) -> Tensor:
     """The squared norm of each row, in float64.
 
     A sum of squares has nothing to cancel, so single precision is exact to 1e-4 as long as rows are not too long
-    and no square overflows or vanishes; if one might, all rows are measured again in float64.
+    and no square overflows or vanishes; such rows are measured again in float64.
     """
     flat = x.flatten(1)
     if flat.shape[1] >= _LONG:
@@ -56,7 +56,9 @@ def row_squares(x: Tensor) -> Tensor:
     if flat.dtype != torch.float64 and norms.shape[0]:
         least, most = torch.aminmax(norms)
         if not (least.item() > _SMALL and most.item() < _LARGE):  # also when one is not a number
-            norms = _norms(flat, torch.float64)
+            odd = ~((norms > _SMALL) & (norms < _LARGE))  # only these: the others must not depend on them
+            norms = norms.double()
+            norms[odd] = _norms(flat[odd], torch.float64)
     return norms.double().square()
 
 
