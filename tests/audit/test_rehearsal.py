@@ -25,7 +25,7 @@ from understudy.synthesizers.codes import queries as code_queries
 from understudy.synthesizers.embedding import queries as image_queries
 from understudy.synthesizers.embedding.recipe import LABELLER, Lessons, LinearLabeller, MeanEmbedding
 from understudy.synthesizers.gan import fit as gan_fit
-from understudy.synthesizers.gan.parts import DenseCritic
+from understudy.synthesizers.gan.parts import DenseCritic, PublicWarmStart
 from understudy.synthesizers.gan.recipe import TRAINING
 from understudy.synthesizers.marginals.queries import CellCounts
 from understudy.synthesizers.registry import find_recipe
@@ -232,6 +232,17 @@ def test_fitter_that_replays_its_own_noise_is_caught(monkeypatch):
 
     monkeypatch.setattr(NoisyGradients, "step", replaying)
     assert {"draws", "interference"} <= failing(rehearsed(DENSE)[1])
+
+
+def test_a_warm_start_is_not_rehearsed(monkeypatch):
+    """Thousands of steps on public records read nothing private, so that an audit need not take them."""
+    monkeypatch.setattr(
+        gan_fit.GanFitter, "_start_warm", lambda *_: pytest.fail("a warm start was rehearsed")
+    )
+    recipe = replace(DENSE, warm_start=PublicWarmStart(steps=3000, batch=16))
+    made = plan(IMAGES, epsilon=8.0, rows=6000, recipe=recipe, noise_multiplier=2.0, steps=50)
+    seen = rehearse_with_canaries(made, IMAGES, SecureNoise, canaries=1)
+    assert len(seen.draws) == 2
 
 
 def test_a_plan_is_audited_as_a_whole():

@@ -88,7 +88,8 @@ def rehearse_with_canaries(
 ) -> Rehearsed:
     """Run the plan's own code on stand-in records, without and with a canary.
 
-    Every record is in every batch, training takes two steps, and public records are few; all else is as planned.
+    Every record is in every batch, training takes two steps, public records are few, and a warm start on them is left
+    out; all else is as planned.
 
     Args:
         plan: what is to be trained.
@@ -195,7 +196,8 @@ def on_every_record(plan: Plan, steps: int | None = None) -> Plan:
 def _shortened(plan: Plan, schema: Schema) -> Plan:
     """The plan for a few rows and two private steps."""
     rows = None if plan.rows is None else _ROWS
-    return replace(on_every_record(plan, _STEPS), schema=schema, rows=rows)
+    short = on_every_record(plan, _STEPS)
+    return replace(short, schema=schema, rows=rows, recipe=plan.recipe.rehearsed())
 
 
 def _states(plan: Plan, rows: Rows, noise: Noise, ear: Ear, seed: int) -> list[dict[str, Tensor]]:

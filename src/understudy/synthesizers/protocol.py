@@ -151,6 +151,10 @@ class Recipe(Protocol):
         """
         ...
 
+    def rehearsed(self) -> Self:
+        """The recipe as an audit rehearses it: without long work on public records, which reads no private one."""
+        ...
+
     def critic_step(self, schema: Schema) -> CriticStep | None:
         """The clipped step of its critic, for an audit by canaries; None without one."""
         ...
@@ -199,6 +203,10 @@ class RecipeDefaults:
             f"recipe {self.name!r} has no {setting} that could be {value:g}: vary steps, or choose a recipe with a "
             "critic, such as dp-cgan."
         )
+
+    def rehearsed(self) -> Self:
+        """Itself."""
+        return self
 
     def critic_step(self, schema: Schema) -> CriticStep | None:
         """None."""

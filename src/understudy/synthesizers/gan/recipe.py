@@ -166,6 +166,10 @@ class GanRecipe(RecipeDefaults):
             )
         return super().varied(setting, value)
 
+    def rehearsed(self) -> GanRecipe:
+        """Without its warm start."""
+        return replace(self, warm_start=None)
+
     def critic_step(self, schema: Schema) -> CriticStep:
         """The critic with its loss and rule."""
         from understudy.dpsgd.step import CriticStep
