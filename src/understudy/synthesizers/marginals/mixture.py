@@ -25,8 +25,6 @@ __all__ = ["Mixture", "Targets", "Triple", "components_for", "fitted", "started"
 
 _POWER = 1.7
 """Factors are raised to this power: over-relaxation, which takes half as many steps."""
-_CAUTION = 2.0
-"""Noise counts as if its variance were this many times as large: a chance is asked by many tables at once."""
 _TINY = 1e-9
 _MOST_FACTOR = 10.0
 
@@ -169,8 +167,8 @@ def _asked(mixture: Mixture, targets: Targets) -> Tensor:
 
 
 def _factor(published: Tensor, made: Tensor, variance: float) -> Tensor:
-    """1 + (T - M) / (M + n v), with some caution, and not negative."""
-    return (1 + (published - made) / (made + _CAUTION * variance).clamp(min=_TINY)).clamp(min=0)
+    """1 + (T - M) / (M + n v), not negative."""
+    return (1 + (published - made) / (made + variance).clamp(min=_TINY)).clamp(min=0)
 
 
 def _ask_triple(by_group: Tensor, triple: Triple, grouped: Tensor, weighted: Tensor) -> None:
