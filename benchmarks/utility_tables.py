@@ -6,7 +6,8 @@ there are training rows, and:
 
 - if there is a label, macro one-vs-rest AuROC and accuracy on real test rows, of classifiers that saw synthetic rows
   only,
-- the mean total variation of one- and two-way marginals against the test rows (numbers in twenty equal bins),
+- the mean total variation of one- and two-way marginals against the test rows (numbers in ten bins of equal mass of
+  these),
 - the certified ε, and the CPU seconds of the training.
 
 The file given with --json holds finished cells; they are skipped when the command is run again. `dp-cgan-tf2` takes
@@ -114,7 +115,7 @@ def _scores(frame: pd.DataFrame, dataset: Dataset, schema: TableSchema, seed: in
         probabilities = predict(test.x)
         line[f"{learner.value}, AuROC"] = macro_auroc(test.labels, probabilities)
         line[f"{learner.value}, accuracy"] = accuracy(test.labels, probabilities)
-    layout = Layout.of(schema)
+    layout = Layout.of(schema).by_mass(dataset.test.frame)
     real, made = layout.codes(dataset.test.frame), layout.codes(frame)
     line["one-way error"] = one_way_error(real, made, layout.sizes)
     line["two-way error"] = two_way_error(real, made, layout.sizes)

@@ -111,6 +111,32 @@ def test_layout_codes_by_hand() -> None:
         LAYOUT.codes(frame.drop(columns="sex"))
 
 
+def test_bins_of_equal_mass_tell_a_pile_from_its_neighbours() -> None:
+    """A skewed column that looks perfect in equal bins does not when its pile at 7 was spread to 6 and 8."""
+    layout = Layout({"pay": (0.0, 1e6)}, {})
+    values = np.concatenate([np.full(500, 7.0), np.arange(500) % 97 / 10])
+    real = pd.DataFrame({"pay": values})
+    spread = pd.DataFrame({"pay": np.where(values == 7.0, 6 + 2 * (np.arange(1000) % 2), values)})
+    cut = layout.by_mass(real)
+    equal, by_mass = (
+        tables.one_way_error(one.codes(real), one.codes(spread), one.sizes) for one in (layout, cut)
+    )
+    assert equal == 0.0
+    assert by_mass == pytest.approx(0.5, abs=0.02)
+    shares = np.bincount(cut.codes(real)[:, 0]) / len(real)
+    assert np.sort(shares)[-2] < 0.12, "only the pile may hold more than about a tenth"
+    assert tables.one_way_error(cut.codes(real), cut.codes(real + 1e-4), cut.sizes) == 0.0
+
+
+def test_bins_of_equal_mass_of_a_constant_or_empty_column() -> None:
+    """A column that never varies or is always missing is one bin, and missing keeps its own code."""
+    layout = Layout({"a": (0.0, 1.0), "b": (0.0, 1.0)}, {})
+    frame = pd.DataFrame({"a": [0.5, 0.5], "b": [np.nan, np.nan]})
+    cut = layout.by_mass(frame)
+    assert cut.sizes == (3, 3)
+    assert cut.codes(frame).tolist() == [[0, 2], [0, 2]]
+
+
 def test_pmse_and_two_sample_score() -> None:
     """Rows of one distribution cannot be told apart, rows of two can; pMSE of a sure classifier is 1/4."""
     generator = np.random.default_rng(0)

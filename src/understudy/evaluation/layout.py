@@ -1,15 +1,17 @@
 """Tables as small integers: the common ground of every marginal measure.
 
 A `Layout` says which columns are numeric (with public bounds) and which are categorical (with public values).
-Each column becomes integer codes: numeric values fall into equal bins between the bounds (values outside go
-to the end bins), categories get their position, and two more codes hold unknown values and missing ones.
+Each column becomes integer codes: numeric values fall into bins (values outside go to the end bins), categories
+get their position, and two more codes hold unknown values and missing ones. Bins are equally wide between the
+bounds, or, after `by_mass`, hold equally many of some real rows: a skewed column then shows its shape, and a value
+that many rows share has a bin of its own.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import itertools
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,6 +42,7 @@ class Layout:
         nullable: columns in which a missing value is allowed.
         temporal: numeric columns that hold datetimes; their bounds are seconds since 1970.
         bins: how many equal bins a numeric column is cut into.
+        cuts: for numeric columns that are cut otherwise, the greatest value of every bin but the last.
     """
 
     numeric: Mapping[str, tuple[float, float]]
@@ -47,6 +50,7 @@ class Layout:
     nullable: frozenset[str] = field(default_factory=frozenset)
     temporal: frozenset[str] = field(default_factory=frozenset)
     bins: int = 20
+    cuts: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, schema: TableSchema, bins: int = 20) -> Layout:
@@ -72,6 +76,17 @@ class Layout:
             if not low < high:
                 raise EvaluationError(f"column {name!r}: bounds must be low < high, got {low} and {high}.")
 
+    def by_mass(self, frame: pd.DataFrame, bins: int = 10) -> Layout:
+        """The same layout with numeric columns cut into bins that hold about equally many of these real rows.
+
+        A value that more than one bin's share of the rows have gets a bin of its own.
+        """
+        cuts = {
+            name: _cuts_by_mass(self._numbers(frame, name), bounds, bins)
+            for name, bounds in self.numeric.items()
+        }
+        return replace(self, cuts=cuts)
+
     @property
     def columns(self) -> tuple[str, ...]:
         """Numeric columns, then categorical ones."""
@@ -80,13 +95,15 @@ class Layout:
     @property
     def sizes(self) -> tuple[int, ...]:
         """How many codes each column has, the ones for unknown and missing included."""
-        return tuple([self.bins + 2] * len(self.numeric) + [len(v) + 2 for v in self.categorical.values()])
+        cut = [len(self.cuts[name]) + 1 if name in self.cuts else self.bins for name in self.numeric]
+        return tuple(size + 2 for size in (*cut, *map(len, self.categorical.values())))
 
     def labels(self, column: str) -> tuple[str, ...]:
         """What each code of a column means, in words."""
         if column in self.numeric:
             low, high = self.numeric[column]
-            edges = np.linspace(low, high, self.bins + 1)
+            cuts = self.cuts.get(column)
+            edges = np.linspace(low, high, self.bins + 1) if cuts is None else np.array([low, *cuts, high])
             if column in self.temporal:
                 unit = "D" if edges[1] - edges[0] >= 86_400 else "m"
                 names = [str(np.datetime64(int(a), "s").astype(f"M8[{unit}]")) for a in edges[:-1]]
@@ -101,7 +118,7 @@ class Layout:
         absent = [name for name in self.columns if name not in frame.columns]
         if absent:
             raise EvaluationError(f"the table lacks the columns {absent}; it has {list(frame.columns)}.")
-        columns = [self._binned(self._numbers(frame, name), *bounds) for name, bounds in self.numeric.items()]
+        columns = [self._binned(self._numbers(frame, name), name) for name in self.numeric]
         columns += [self._positions(frame[name], values) for name, values in self.categorical.items()]
         return np.stack(columns, axis=1)
 
@@ -150,8 +167,11 @@ class Layout:
         moments = pd.to_datetime(frame[name], errors="coerce", utc=True).dt.tz_localize(None)
         return np.asarray((moments - pd.Timestamp(0)) / pd.Timedelta(seconds=1), dtype=np.float64)
 
-    def _binned(self, values: npt.NDArray[np.float64], low: float, high: float) -> Ints:
-        missing = np.isnan(values)
+    def _binned(self, values: npt.NDArray[np.float64], name: str) -> Ints:
+        missing, (low, high) = np.isnan(values), self.numeric[name]
+        if name in self.cuts:
+            bins = np.searchsorted(self.cuts[name], values, side="left")
+            return np.where(missing, len(self.cuts[name]) + 2, bins)
         place = np.clip((np.where(missing, low, values) - low) / (high - low) * self.bins, 0, self.bins - 1)
         return np.where(missing, self.bins + 1, place.astype(np.int64))
 
@@ -172,3 +192,17 @@ class Layout:
 
 def _seconds(moment: dt.datetime) -> float:
     return (moment - dt.datetime(1970, 1, 1)).total_seconds()
+
+
+def _cuts_by_mass(
+    values: npt.NDArray[np.float64], bounds: tuple[float, float], bins: int
+) -> tuple[float, ...]:
+    """The greatest value of every bin but the last; rounding by what float32 cannot tell apart crosses no cut."""
+    present = np.sort(values[~np.isnan(values)])
+    if not len(present):
+        return ()
+    ends = present[np.ceil(np.arange(1, bins) / bins * len(present)).astype(np.int64) - 1]
+    piles = np.unique(ends[:-1][ends[:-1] == ends[1:]])
+    slack = (bounds[1] - bounds[0]) * 2.0**-25
+    cuts = np.unique(np.concatenate([ends + slack, piles - slack]))
+    return tuple(cuts[(cuts >= present[0]) & (cuts < present[-1])].tolist())

@@ -193,6 +193,7 @@ def table_fidelity(
         progress: called as measures finish.
     """
     uniform = layout.uniform(len(synthetic), seed=0)
+    layout = layout.by_mass(test)
     drawn, real, trivial = (_Coded.of(frame, layout) for frame in (synthetic, test, uniform))
     other = None if reference is None else _Coded.of(reference, layout)
     measures: list[Measure] = []
