@@ -73,7 +73,8 @@ def use(name: str) -> Recipe:
     """Import a third party's synthesizer by the name of its entry point, and return its recipe.
 
     Raises:
-        RecipeError: no installed package has such an entry point, or what it names is no recipe.
+        RecipeError: no installed package has such an entry point, or what it names is no recipe, or stands in for
+            another one.
     """
     found = [one for one in entry_points(group=_GROUP) if one.name == name]
     if not found:
@@ -86,17 +87,17 @@ def use(name: str) -> Recipe:
         raise RecipeError(
             f"the entry point {name!r} of {_GROUP} names {recipe!r}, which is no recipe of that name."
         )
-    _refuse_taken(recipe)
+    if RECIPES.get(name, recipe) != recipe:
+        raise RecipeError(f"there is a recipe {name!r} already: rename the other one.")
+    _refuse_taken_kind(recipe)
     if type(recipe) not in _KINDS:
         _KINDS.append(type(recipe))
     RECIPES[name] = recipe
     return recipe
 
 
-def _refuse_taken(recipe: Recipe) -> None:
-    """A third party must not stand in for another recipe or kind: what is read later would become its class."""
-    if RECIPES.get(recipe.name, recipe) != recipe:
-        raise RecipeError(f"there is a recipe {recipe.name!r} already: rename the other one.")
+def _refuse_taken_kind(recipe: Recipe) -> None:
+    """Two classes of one kind could not be told apart in a file, and one would be read as the other."""
     for kind in _KINDS:
         if kind.kind == recipe.kind and kind is not type(recipe):
             raise RecipeError(
@@ -109,9 +110,9 @@ def known_meanwhile(recipe: Recipe) -> Iterator[None]:
     """Lets releases of a recipe that nobody has named with `use` be read, within a block.
 
     Raises:
-        RecipeError: another recipe has its name or another class its kind.
+        RecipeError: another class has its kind.
     """
-    _refuse_taken(recipe)
+    _refuse_taken_kind(recipe)
     new = type(recipe) not in _KINDS
     if new:
         _KINDS.append(type(recipe))
