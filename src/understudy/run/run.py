@@ -84,6 +84,7 @@ class Run:
             raise PlanError(
                 "this plan was made without a schema, so it cannot be trained: pass a schema to plan()."
             )
+        _refuse_missing(plan)
         self._plan, self._account, self._checkpoints, self._seed = plan, account, checkpoints, seed
         self._noise: Noise = noise or (SecureNoise() if seed is None else SeededNoise(seed))
         self._make_door, self._on_progress = door, on_progress
@@ -229,6 +230,18 @@ class Run:
             packages=packages_in_use(),
         )
         return Release(card, weights)
+
+
+def _refuse_missing(plan: Plan) -> None:
+    """Refuse a plan that lacks a charge, before anything is drawn; how often it is charged, the door counts."""
+    charged = {one.purpose for one in plan.run_charges}
+    asked = [one.purpose for one in plan.recipe.releases(plan.schema, plan.rows)]
+    missing = [purpose for purpose in asked if plan.private and purpose not in charged]
+    if missing:
+        raise PlanError(
+            f"recipe {plan.recipe.name!r} asks for the {', the '.join(missing)}, which the plan does not charge. "
+            "Make a new plan."
+        )
 
 
 def _warnings(plan: Plan, *, seeded: bool) -> tuple[str, ...]:
