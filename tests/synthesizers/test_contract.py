@@ -317,7 +317,8 @@ def test_a_state_that_is_not_restored_is_caught(
 ) -> None:
     """A resumed run that forgets its optimiser or its average goes on elsewhere."""
     monkeypatch.setattr(owner, method, lambda *_: None)
-    assert "- resumes: after a checkpoint " in broken(OWN["codes"], SCHEMAS["codes"])
+    averaged = replace(OWN["codes"], averaging=0.9)  # type: ignore[type-var]
+    assert "- resumes: after a checkpoint " in broken(averaged, SCHEMAS["codes"])
 
 
 def test_classes_that_were_not_asked_for_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
