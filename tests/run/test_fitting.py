@@ -136,7 +136,7 @@ def test_counts_without_a_charge_are_not_drawn() -> None:
         less = replace(made, charges=tuple(c for c in made.charges if c.purpose != purpose))
         with pytest.raises(PlanError, match=f"the {purpose}"):
             fit("no such file", less)
-        with pytest.raises(PlanError, match=f"does not charge the {purpose}"):
+        with pytest.raises(PlanError, match=f"the {purpose}, which the plan does not charge"):
             next(rehearse(less, stand_in_rows(TINY_TABLE, 8, 0), noise=SecureNoise()))
 
 
