@@ -14,13 +14,13 @@ from rich.console import Console
 from rich.table import Table
 
 import understudy
-from understudy.audit.attachment import attach
-from understudy.audit.configuration import audit_plan
+from understudy.auditing.attachment import attach
+from understudy.auditing.configuration import audit
 from understudy.data import known
 from understudy.evaluation import Group
 from understudy.release.sampling import sample_chunks
 from understudy.release.write import write_records
-from understudy.report import make_report
+from understudy.reporting import report
 from understudy.run.progress import fit_with_bar, progress_bar
 from understudy.run.threads import choose_threads
 
@@ -78,9 +78,9 @@ def run(name: str, settings: dict[str, Any], folder: Path) -> None:
     write_records(sample_chunks(release, 200, counts=counts, seed=1), folder / settings["file"])
     evaluation = understudy.evaluate(release, dataset.test, reference=dataset.train, seeds=(0,))
     (folder / "evaluation.json").write_text(evaluation.to_json(), encoding="utf-8")
-    found = audit_plan(plan)
+    found = audit(plan)
     attach(folder / "release", found)
-    page = make_report(release, evaluation=evaluation, audit=found)
+    page = report(release, evaluation=evaluation, audit=found)
     (folder / "report.html").write_text(page, encoding="utf-8")
     out.print(summary(evaluation))
     out.print(

@@ -319,15 +319,15 @@ def plan_under_audit(name: str) -> Any:
 
 
 if __name__ == "__main__":  # the audit of one bug, or of the house as it is: exit code 0 means that it passed
-    from understudy.audit.configuration import audit_plan
-    from understudy.audit.verdict import Outcome
+    from understudy.auditing.configuration import audit
+    from understudy.auditing.verdict import Outcome
 
     wanted = sys.argv[1]
     made = plan_under_audit(wanted)
     if len(sys.argv) < 3:
         plant(wanted)
     np.seterr(all="ignore")
-    found = audit_plan(made)
+    found = audit(made)
     failed = [reading.name for reading in found.readings if reading.outcome is Outcome.FAIL]
     sys.stdout.write(", ".join(failed) or "passed")
     sys.exit(3 if failed else 0)

@@ -23,7 +23,7 @@ LEVELS = [
     {"release"},
     {"run"},
     {"evaluation", "tuning"},
-    {"audit", "report"},
+    {"auditing", "reporting"},
     {"papers", "cli", "__init__", "__main__"},
 ]
 """Rooms, lowest first; a room may import rooms of its own level and below."""
@@ -38,7 +38,7 @@ NEVER_REACHES = {
     "planning": {"understudy.data", "understudy.door.noise"},
     "data": {"torch"},
     "release": {"understudy.data"},
-    "report": {"understudy.data"},
+    "reporting": {"understudy.data"},
 }
 """What a room must not reach, not even through others, not even late, inside a function."""
 
@@ -150,18 +150,28 @@ def inner_violations(module: str, code: str) -> list[str]:
     last = module.rsplit(".", maxsplit=1)[-1]
     named = {node.id for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Name)}
     sees_records = "understudy.door.query.Batch" in imported or "Batch" in named
-    queries = last == "queries" or module in ("dpsgd.step", "dpsgd.plain", "audit.production")
+    queries = last == "queries" or module in ("dpsgd.step", "dpsgd.plain", "auditing.production")
     if sees_records and not (
-        in_room(module, "door") or in_room(module, "cli") or in_room(module, "audit") or queries
+        in_room(module, "door") or in_room(module, "cli") or in_room(module, "auditing") or queries
     ):
         problems.append(f"{module} sees a batch of private records; only queries do")
     calls = {node.attr for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Attribute)}
-    if "perturb" in calls and not (in_room(module, "door") or in_room(module, "audit")):
+    if "perturb" in calls and not (in_room(module, "door") or in_room(module, "auditing")):
         problems.append(f"{module} adds noise; only the door does")
     if last == "recipe" and "torch" in imports_of(code, late=False):
         problems.append(f"{module} imports torch; a recipe is a value")
     kinds = ("GanRecipe", "EmbeddingRecipe", "MarginalsRecipe", "CodesRecipe")
-    generic = ("planning", "certificate", "run", "release", "tuning", "audit", "evaluation", "report", "cli")
+    generic = (
+        "planning",
+        "certificate",
+        "run",
+        "release",
+        "tuning",
+        "auditing",
+        "evaluation",
+        "reporting",
+        "cli",
+    )
     if any(in_room(module, room) for room in generic) and any(kind in code for kind in kinds):
         problems.append(f"{module} names a kind of recipe; it must know the protocol only")
     return problems
@@ -182,8 +192,8 @@ def test_imports_point_down_and_respect_walls(path: Path) -> None:
         ("release.release", "import understudy.cli"),
         ("dpsgd.step", "from understudy.synthesizers.gan.fit import GanFitter"),
         ("schema", "from understudy.planning import plan"),
-        ("report.render", "import understudy.data"),
-        ("report.curves", "from understudy.run.fit import fit"),
+        ("reporting.render", "import understudy.data"),
+        ("reporting.curves", "from understudy.run.fit import fit"),
         ("planning", "import torch.nn"),
         ("planning", "from understudy.synthesizers.gan.fit import GanFitter"),
         ("synthesizers.marginals.fit", "from understudy.door.query import Batch"),

@@ -1,7 +1,7 @@
 """Understudy: publish a generator instead of the data.
 
-The verbs are `plan`, `fit`, `sample`, `evaluate`; the values they pass on are `Schema`, `Budget`, `Plan`, `Recipe` and
-`Release`. Names are loaded on first use, so that planning does not wait for torch.
+The verbs are `plan`, `fit`, `sample`, `evaluate`, `audit` and `report`; the values they pass on are `Schema`,
+`Budget`, `Plan`, `Recipe` and `Release`. Names are loaded on first use, so that planning does not wait for torch.
 
 >>> import understudy
 >>> understudy.plan(epsilon=3, rows=60_000, recipe="dp-cgan").training.noise_multiplier
@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 from understudy._version import __version__
 
 if TYPE_CHECKING:
+    from understudy.auditing.configuration import audit
+    from understudy.auditing.verdict import Audit
     from understudy.data.draft import draft_schema
     from understudy.errors import UnderstudyError
     from understudy.evaluation import Evaluation, evaluate
@@ -23,12 +25,14 @@ if TYPE_CHECKING:
     from understudy.privacy.budget import Adjacency, Budget
     from understudy.release.release import Release
     from understudy.release.sampling import sample
+    from understudy.reporting.render import report
     from understudy.run.fit import fit
     from understudy.schema import CodeSchema, ImageSchema, Schema, TableSchema
     from understudy.synthesizers.protocol import Recipe
 
 __all__ = [
     "Adjacency",
+    "Audit",
     "Budget",
     "CodeSchema",
     "Evaluation",
@@ -40,15 +44,18 @@ __all__ = [
     "TableSchema",
     "UnderstudyError",
     "__version__",
+    "audit",
     "draft_schema",
     "evaluate",
     "fit",
     "plan",
+    "report",
     "sample",
 ]
 
 _HOMES = {
     "Adjacency": "understudy.privacy.budget",
+    "Audit": "understudy.auditing.verdict",
     "Budget": "understudy.privacy.budget",
     "CodeSchema": "understudy.schema",
     "Evaluation": "understudy.evaluation",
@@ -59,10 +66,12 @@ _HOMES = {
     "Schema": "understudy.schema",
     "TableSchema": "understudy.schema",
     "UnderstudyError": "understudy.errors",
+    "audit": "understudy.auditing.configuration",
     "draft_schema": "understudy.data.draft",
     "evaluate": "understudy.evaluation",
     "fit": "understudy.run.fit",
     "plan": "understudy.planning",
+    "report": "understudy.reporting.render",
     "sample": "understudy.release.sampling",
 }
 

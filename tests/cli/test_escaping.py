@@ -19,7 +19,7 @@ from understudy.cli import app
 from understudy.escaping import for_markdown, for_spreadsheet, for_terminal
 from understudy.release.release import Release
 from understudy.release.write import print_records, spreadsheet_safe, write_records
-from understudy.report import Format, make_report
+from understudy.reporting import Format, report
 from understudy.run.progress import _Words, progress_bar
 from understudy.schema import Binary, CellType, Continuous, FileFormat, TableSchema
 
@@ -66,7 +66,7 @@ def test_a_card_cannot_steer_the_terminal(hostile: Path, tmp_path: Path) -> None
 def test_pages_of_a_hostile_card_hold_no_tag(hostile: Path) -> None:
     """README and Markdown report show the texts of a card, and no tag or escape of them is one."""
     loaded = Release.load(hostile)
-    for text in ((hostile / "README.md").read_text("utf-8"), make_report(loaded, format=Format.MARKDOWN)):
+    for text in ((hostile / "README.md").read_text("utf-8"), report(loaded, format=Format.MARKDOWN)):
         assert "<script" not in text
         assert not steers(text)
 

@@ -10,7 +10,7 @@ import typer
 from typer.testing import CliRunner
 
 from tiny import tiny_frame
-from understudy.audit.verdict import Audit, Outcome, Reading, judge
+from understudy.auditing.verdict import Audit, Outcome, Reading, judge
 from understudy.cli.evaluate import evaluate_command
 from understudy.cli.report import report_command
 from understudy.codec import to_json

@@ -66,7 +66,7 @@ def _source(*urls: str) -> Source:
 def test_download_verifies_and_then_needs_no_network(publisher: str) -> None:
     """A download arrives in the cache, reports its progress, and is found there the next time."""
     steps: list[tuple[str, int, int]] = []
-    path = locate(_source(f"{publisher}/good"), progress=lambda *step: steps.append(step))
+    path = locate(_source(f"{publisher}/good"), on_progress=lambda *step: steps.append(step))
     assert path == cache_root() / "set" / "file.bin"
     assert path.read_bytes() == CONTENT
     assert steps[-1] == ("file.bin", len(CONTENT), len(CONTENT))
@@ -142,10 +142,10 @@ def test_known_downloads_all_files(
 
     monkeypatch.setitem(PUBLIC_SETS, "toy", PublicSet(schema, (_source(f"{publisher}/good"),), load))
     with download_bar() as progress:
-        dataset = known("toy", progress=progress)
+        dataset = known("toy", on_progress=progress)
     assert "file.bin" in capsys.readouterr().err
     with download_bar() as progress:
-        assert len(read("toy:test", progress=progress)) == 1
+        assert len(read("toy:test", on_progress=progress)) == 1
     assert capsys.readouterr() == ("", "")
     assert (dataset.name, dataset.schema, len(dataset.train)) == ("toy", schema, 5000)
 

@@ -82,7 +82,7 @@ def test_table_evaluation(pool_release: Any) -> None:
         visits(400, 1),
         reference=visits(400, 2),
         learners=[Learner.LOGISTIC_REGRESSION],
-        progress=lambda _, share: seen.append(share),
+        on_progress=lambda _, share: seen.append(share),
     )
     accuracy = found["logistic regression: accuracy"]
     assert accuracy.floor is not None

@@ -145,7 +145,7 @@ def test_progress_reaches_the_end() -> None:
         reference=reference,
         learners=[Learner.LOGISTIC_REGRESSION],
         seeds=(0,),
-        progress=lambda _, share: seen.append(share),
+        on_progress=lambda _, share: seen.append(share),
     )
     assert seen == [0.5, 1.0]
 

@@ -18,9 +18,9 @@ from understudy.evaluation import Evaluation
 from understudy.privacy.accounting import spent
 from understudy.privacy.mechanisms import Charge, GaussianRelease, SubsampledGaussian
 from understudy.release.release import Release
-from understudy.report.content import gather
-from understudy.report.markdown import as_markdown
-from understudy.report.render import _html
+from understudy.reporting.content import gather
+from understudy.reporting.markdown import as_markdown
+from understudy.reporting.render import _html
 from understudy.schema import Categorical
 
 

@@ -127,13 +127,13 @@ def test_an_interrupted_study_goes_on_where_it_was(tmp_path: Path, tiny: Scale) 
             raise PowerCutError
 
     with pytest.raises(PowerCutError):
-        run_study(study, tmp_path, told=cut)
+        run_study(study, tmp_path, on_progress=cut)
     kept = sorted((tmp_path / "runs").glob("*.json"))
     assert [path.name for path in kept] == ["cgan-0.json", "real-0.json"]
     before = (tmp_path / "runs" / "real-0.json").read_bytes()
     (tmp_path / "runs" / "cgan-0.json").write_text('{"job": "cgan"')
     stages: list[Stage] = []
-    outcomes = run_study(study, tmp_path, told=stages.append)
+    outcomes = run_study(study, tmp_path, on_progress=stages.append)
     assert [outcome.job for outcome in outcomes] == [job.name for job in study.jobs]
     assert (tmp_path / "runs" / "real-0.json").read_bytes() == before
     assert {stage.name for stage in stages if stage.skipped} == {"real-0"}
@@ -147,7 +147,7 @@ def test_processes_change_nothing(tmp_path: Path, tiny: Scale) -> None:
     study = STUDIES["dp-cgan"](tiny)
     some = replace(study, jobs=study.jobs[2:3], tables=(), figures=())
     stages: list[Stage] = []
-    together = run_study(some, tmp_path / "two", workers=2, told=stages.append)
+    together = run_study(some, tmp_path / "two", workers=2, on_progress=stages.append)
     alone = run_study(some, tmp_path / "one")
     assert [replace(one, seconds=0) for one in together] == [replace(one, seconds=0) for one in alone]
     assert {stage.number for stage in stages if stage.share == 1} == {1}

@@ -20,7 +20,9 @@ from understudy.release.write import image_grid, write_records
 def test_tables_come_back_equal(table_release: Release, tmp_path: Path, name: str) -> None:
     """What is read from the file is what was drawn."""
     told: list[int] = []
-    written = write_records(sample_chunks(table_release, 5000, seed=1), tmp_path / name, told=told.append)
+    written = write_records(
+        sample_chunks(table_release, 5000, seed=1), tmp_path / name, on_progress=told.append
+    )
     assert (written, sum(told)) == (5000, 5000)
     read = pd.read_csv(tmp_path / name) if name.endswith("csv") else pd.read_parquet(tmp_path / name)
     drawn = table_release.sample(5000, seed=1)

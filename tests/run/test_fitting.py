@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from tiny import TINY_IMAGES, TINY_TABLE, tiny_frame, tiny_images, tiny_plan
-from understudy.audit.rehearsal import stand_in_rows
+from understudy.auditing.rehearsal import stand_in_rows
 from understudy.door.noise import SecureNoise
 from understudy.errors import BudgetError, DataError, PlanError
 from understudy.planning import Plan, plan

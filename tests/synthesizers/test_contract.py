@@ -16,7 +16,7 @@ import torch
 from scipy import stats
 
 from tiny import TINY_IMAGES, TINY_TABLE, stop_after, tiny_frame, tiny_images
-from understudy.audit.listening import Draw, Ear, listening
+from understudy.auditing.listening import Draw, Ear, listening
 from understudy.door.noise import SeededNoise
 from understudy.door.query import Batch
 from understudy.dpsgd.clipping import SeparateClip

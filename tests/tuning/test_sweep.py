@@ -15,7 +15,7 @@ from understudy.errors import EvaluationError, PlanError, RecipeError
 from understudy.evaluation.learners import Learner
 from understudy.ledger.ledger import Ledger, Status
 from understudy.privacy.budget import Budget
-from understudy.report.curves import curves_page
+from understudy.reporting.curves import curves_page
 from understudy.tuning import sweep as sweeping
 from understudy.tuning.curves import Limits, Outcome, curve_points
 from understudy.tuning.selection import selection_cost
@@ -92,7 +92,9 @@ def test_a_sweep_runs_in_processes_and_resumes(tmp_path: Path, monkeypatch: pyte
         book.register("flowers", Budget(20.0, 1e-3))
     settings = grid([2], {"steps": [3], "batch": [12]}, 2)
     shares: dict[Setting, float] = {}
-    outcomes, limits = run_sweep(IRIS, settings, tmp_path, workers=2, bill=bill, told=shares.__setitem__)
+    outcomes, limits = run_sweep(
+        IRIS, settings, tmp_path, workers=2, bill=bill, on_progress=shares.__setitem__
+    )
     assert [outcome.setting for outcome in outcomes] == list(settings)
     assert set(shares.values()) == {1.0}
     assert limits.ceiling_accuracy > 0.8

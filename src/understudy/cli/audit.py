@@ -18,9 +18,9 @@ from understudy.run.progress import progress_bar
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from understudy.audit import Audit
-    from understudy.audit.leakage import Leakage
-    from understudy.audit.museum import Exhibit
+    from understudy.auditing import Audit
+    from understudy.auditing.leakage import Leakage
+    from understudy.auditing.museum import Exhibit
     from understudy.planning import Plan
 
 __all__ = ["app"]
@@ -88,7 +88,7 @@ def run_command(
     """
     from dataclasses import replace
 
-    from understudy.audit.configuration import audit_plan, effort_of
+    from understudy.auditing.configuration import audit, effort_of
     from understudy.errors import PlanError
 
     if plan_file is not None or release is not None:
@@ -102,10 +102,10 @@ def run_command(
         plan = _new_plan(recipe, schema, epsilon=epsilon, delta=delta, rows=rows)
     effort = effort_of(plan)
     how = effort if steps is None else replace(effort, rounds=steps)
-    with _bar("releases of the step") as told:
-        result = audit_plan(plan, canaries=canaries, thoroughness=how, seed=seed, told=told)
+    with _bar("releases of the step") as on_progress:
+        result = audit(plan, canaries=canaries, thoroughness=how, seed=seed, on_progress=on_progress)
     if release is not None:
-        from understudy.audit.attachment import attach
+        from understudy.auditing.attachment import attach
 
         err.print(f"audit written to {attach(release, result)}")
     _finish(result, as_json)
@@ -163,15 +163,21 @@ def foreign_command(
     as_json: AsJson = False,
 ) -> None:
     """Audit somebody else's step. The script is executed: audit only code you trust."""
-    from understudy.audit import Claim, Thoroughness
-    from understudy.audit.foreign import audit_foreign
+    from understudy.auditing import Claim, Thoroughness
+    from understudy.auditing.foreign import audit_foreign
     from understudy.privacy.mechanisms import SubsampledGaussian
 
     claim = Claim(SubsampledGaussian(sampling_rate, noise_multiplier, iterations), delta)
     how = Thoroughness(rounds=steps, opposed_rounds=max(100, 5 * steps // 2))
-    with _bar("releases of the step") as told:
+    with _bar("releases of the step") as on_progress:
         result = audit_foreign(
-            target, claim, sensitivity=sensitivity, canaries=canaries, thoroughness=how, seed=seed, told=told
+            target,
+            claim,
+            sensitivity=sensitivity,
+            canaries=canaries,
+            thoroughness=how,
+            seed=seed,
+            on_progress=on_progress,
         )
     _finish(result, as_json)
 
@@ -198,7 +204,7 @@ def membership_command(
 
     Example: `understudy audit membership release/ --members mnist:train --non-members mnist:test`
     """
-    from understudy.audit.leakage import attack_release
+    from understudy.auditing.leakage import attack_release
     from understudy.codec import to_plain
     from understudy.data import read
     from understudy.release.release import Release
@@ -216,7 +222,7 @@ def membership_command(
             shadows=shadow,
             false_positive_rate=false_positive_rate,
             seed=seed,
-            told=lambda done: bar.update(task, completed=done),
+            on_progress=lambda done: bar.update(task, completed=done),
         )
     if as_json:
         print_json({"internal": True} | to_plain(found))
@@ -258,15 +264,15 @@ def museum_command(
 
     Exit code 0 if every error is caught and the correct step passes, 3 otherwise.
     """
-    from understudy.audit.museum import PIECES, museum
-    from understudy.audit.verdict import Outcome
+    from understudy.auditing.museum import PIECES, museum
+    from understudy.auditing.verdict import Outcome
     from understudy.codec import to_plain
 
     lines: list[Exhibit] = []
-    with _bar("pieces") as told:
+    with _bar("pieces") as on_progress:
         for line in museum(seed=seed):
             lines.append(line)
-            told(len(lines), len(PIECES))
+            on_progress(len(lines), len(PIECES))
     if as_json:
         print_json([to_plain(line) for line in lines])
     else:

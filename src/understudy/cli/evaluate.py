@@ -135,7 +135,7 @@ def evaluate_with_bar(
             few=few,
             cache=cache,
             workers=workers,
-            progress=lambda what, share: bar.update(task, completed=round(100 * share), note=what),
+            on_progress=lambda what, share: bar.update(task, completed=round(100 * share), note=what),
         )
 
 

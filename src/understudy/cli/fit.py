@@ -231,7 +231,7 @@ def _known_or_described(
 
     if isinstance(data, str) and data in known_names():
         with download_bar() as progress:
-            dataset = known(data, progress=progress)
+            dataset = known(data, on_progress=progress)
         schema = dataset.schema if path is None else load_schema(path)
         return dataset.train, schema, rows or len(dataset.train)
     if path is None:

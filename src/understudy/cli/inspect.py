@@ -21,7 +21,7 @@ def inspect_command(
 
     Example: `understudy inspect release/`
     """
-    from understudy.audit.attachment import attached, describe_audit
+    from understudy.auditing.attachment import attached, describe_audit
     from understudy.codec import to_plain
     from understudy.release.readme import model_card
     from understudy.release.release import Release

@@ -10,7 +10,7 @@ import typer
 from understudy.cli.console import err
 
 if TYPE_CHECKING:
-    from understudy.audit.verdict import Audit
+    from understudy.auditing.verdict import Audit
     from understudy.evaluation import Evaluation
     from understudy.release.release import Release
 
@@ -49,11 +49,11 @@ def report_command(
 
         understudy report release --evaluation published.json --public --out report.html
     """
-    from understudy.audit.attachment import attached
+    from understudy.auditing.attachment import attached
     from understudy.errors import EvaluationError
     from understudy.files import write_whole
     from understudy.release.release import Release
-    from understudy.report import Format, make_report
+    from understudy.reporting import Format, report
 
     name = form or FORMATS.get(out.suffix.lower())
     if name not in {one.value for one in Format}:
@@ -65,7 +65,7 @@ def report_command(
     loaded = Release.load(release)
     found = _read_all(evaluation) if evaluation else _measure(loaded, test, real)
     checked = attached(release) if audit is None else _read_audit(audit)
-    text = make_report(loaded, evaluation=found, audit=checked, public=public, format=Format(name))
+    text = report(loaded, evaluation=found, audit=checked, public=public, format=Format(name))
     write_whole(out, text)
     err.print(f"report written to {out}" + ("" if public else " (internal, not for publication)"))
 
@@ -81,7 +81,7 @@ def _measure(release: Release, test: str | None, real: str | None) -> Evaluation
 
 
 def _read_audit(path: Path) -> Audit:
-    from understudy.audit.verdict import Audit
+    from understudy.auditing.verdict import Audit
     from understudy.codec import from_json
     from understudy.errors import EvaluationError
     from understudy.files import read_text

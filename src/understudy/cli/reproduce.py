@@ -101,7 +101,7 @@ def judge_command(
     with progress_bar() as bar:
         task = bar.add_task(f"training on {data}", total=100, note="")
         found = train_judge(
-            data, folder / "judge", told=lambda share: bar.update(task, completed=round(100 * share))
+            data, folder / "judge", on_progress=lambda share: bar.update(task, completed=round(100 * share))
         )
     if as_json:
         print_json(found.plain())
@@ -152,7 +152,7 @@ def _command(paper: str) -> Callable[..., None]:
             "one core if nothing is finished yet"
         )
         with progress_bar() as bar:
-            page = reproduce(paper, scale, folder, seeds=repeats, workers=pool, told=_shown_on(bar))
+            page = reproduce(paper, scale, folder, seeds=repeats, workers=pool, on_progress=_shown_on(bar))
         err.print(f"written: {page}, tables and figures beside it")
 
     reproduce_paper.__doc__ = (
@@ -168,7 +168,7 @@ def _shown_on(bar: Progress) -> Callable[[Stage], None]:
     tasks: dict[int, TaskID] = {}
     done: set[int] = set()
 
-    def told(stage: Stage) -> None:
+    def on_progress(stage: Stage) -> None:
         if stage.number not in tasks and not stage.skipped:
             what = f"run {stage.number} of {stage.total}" if stage.number else "first of all"
             tasks[stage.number] = bar.add_task(what, total=100, note=stage.name)
@@ -183,7 +183,7 @@ def _shown_on(bar: Progress) -> Callable[[Stage], None]:
             note=f"{len(done)} of {stage.total} finished",
         )
 
-    return told
+    return on_progress
 
 
 for _paper in PAPERS:

@@ -63,15 +63,22 @@ def sample_command(
     with progress_bar() as bar:
         task = bar.add_task("sampling", total=total, note="")
 
-        def told(count: int) -> None:
+        def on_progress(count: int) -> None:
             bar.advance(task, count)
 
         if str(out) == "-":
             written = print_records(
-                chunks, sys.stdout, schema=loaded.schema, as_json=as_json, raw_text=raw_text, told=told
+                chunks,
+                sys.stdout,
+                schema=loaded.schema,
+                as_json=as_json,
+                raw_text=raw_text,
+                on_progress=on_progress,
             )
         else:
-            written = write_records(chunks, out, schema=loaded.schema, raw_text=raw_text, told=told)
+            written = write_records(
+                chunks, out, schema=loaded.schema, raw_text=raw_text, on_progress=on_progress
+            )
     if str(out) == "-":
         err.print(f"{written:,} records written to standard output")
     elif as_json:

@@ -124,7 +124,7 @@ def check(
     declared, source = load_schema(schema), source_of(file, query)
     try:
         with download_bar() as progress:
-            found = check_data(source, declared, progress=progress)
+            found = check_data(source, declared, on_progress=progress)
     except DataError as problem:
         if problem.private_detail is not None and not as_json:
             say(f"PRIVATE, do not publish: {problem.private_detail}", to_err=True)

@@ -127,11 +127,11 @@ def _select(
         task = bar.add_task("choosing the best run", total=100, note="")
         shares: dict[int, float] = {}
 
-        def told(number: int, runs: int, share: float) -> None:
+        def on_progress(number: int, runs: int, share: float) -> None:
             shares[number] = share
             bar.update(task, completed=round(100 * sum(shares.values()) / runs))
 
-        chosen = select(sweep, settings, folder, choice, bill, workers=workers, told=told)
+        chosen = select(sweep, settings, folder, choice, bill, workers=workers, on_progress=on_progress)
     out.print(f"chosen: {chosen.setting.label}")
     out.print(f"score: {chosen.right:.1f} test rows right" + (", with noise" if choice.score_noise else ""))
     out.print(f"ε of the choice: {cost.epsilon:.4f} (by {cost.certified_by.value})")
@@ -140,7 +140,7 @@ def _select(
 
 def _curves(sweep: Sweep, settings: tuple[Setting, ...], folder: Path, bill: Bill, workers: int) -> None:
     from understudy.files import write_whole
-    from understudy.report.curves import curves_page
+    from understudy.reporting.curves import curves_page
     from understudy.tuning.selection import selection_cost
     from understudy.tuning.sweep import run_sweep, runs_cost
 
@@ -149,12 +149,14 @@ def _curves(sweep: Sweep, settings: tuple[Setting, ...], folder: Path, bill: Bil
         whole = bar.add_task("all runs", total=len(settings), note="")
         shares = dict.fromkeys(settings, 0.0)
 
-        def told(setting: Setting, share: float) -> None:
+        def on_progress(setting: Setting, share: float) -> None:
             shares[setting] = share
             bar.update(tasks[setting], completed=round(100 * share), visible=share < 1)
             bar.update(whole, completed=sum(one >= 1 for one in shares.values()))
 
-        outcomes, limits = run_sweep(sweep, settings, folder, workers=workers, bill=bill, told=told)
+        outcomes, limits = run_sweep(
+            sweep, settings, folder, workers=workers, bill=bill, on_progress=on_progress
+        )
     together = runs_cost(sweep, settings)
     choices = {}
     for epsilon in sorted({one.epsilon for one in settings}):

@@ -87,26 +87,26 @@ class Checked:
         return sum(column.unknown for column in self.columns)
 
 
-def check(source: Any, schema: Schema, *, progress: Progress | None = None) -> Checked:
+def check(source: Any, schema: Schema, *, on_progress: Progress | None = None) -> Checked:
     """Look at every cell.
 
     Args:
         source: whatever `read` takes.
         schema: what it should fit.
-        progress: told how the download of a known set advances.
+        on_progress: told how the download of a known set advances.
 
     Raises:
         DataError: the source cannot be read at all, or holds codes or images that do not fit.
     """
     if not isinstance(schema, TableSchema):
-        records = read(source, schema, progress=progress)
+        records = read(source, schema, on_progress=on_progress)
         encoded = encode(records, schema)
         whole = CheckedColumn("all records", outside=encoded.clipped, unknown=encoded.unknown)
         return Checked(len(encoded), encoded_shape(schema), (whole,), notes=records.notes)
     names = names_of(source, schema.file)
     present = tuple(column for column in schema.columns if names is None or column.name in names)
     part = replace(schema, columns=present, label=None, label_weights=None) if present else schema
-    records = read(source, part, progress=progress)
+    records = read(source, part, on_progress=on_progress)
     found = []
     for column in schema.columns:
         if column in present:

@@ -33,7 +33,7 @@ def read(
     source: str | Path | pd.DataFrame | Images | Records | Sequence[Any] | Any,
     schema: Schema | None = None,
     *,
-    progress: Progress | None = None,
+    on_progress: Progress | None = None,
 ) -> Records:
     """Read records from wherever they are.
 
@@ -45,12 +45,12 @@ def read(
             `digits` (its train part) or `digits:test`; a `Database` with a query; or a list of any of these, whose
             rows are put together.
         schema: the public description; files of tables cannot be read without it.
-        progress: told how the download of a known set advances, for instance the callback of `download_bar()`.
+        on_progress: told how the download of a known set advances, for instance the callback of `download_bar()`.
 
     Raises:
         DataError: if the source cannot be read or lacks what the schema names.
     """
-    records = _read(source, schema, progress)
+    records = _read(source, schema, on_progress)
     if isinstance(records.content, Images):
         return records
     if isinstance(schema, TableSchema) and not isinstance(source, Records):
@@ -63,7 +63,7 @@ def read(
     return Records(from_long(records.frame, schema, person=person, code=code).frame, records.notes)
 
 
-def _read(source: Any, schema: Schema | None, progress: Progress | None) -> Records:
+def _read(source: Any, schema: Schema | None, on_progress: Progress | None) -> Records:
     if isinstance(source, Records):
         return source
     if isinstance(source, Images):
@@ -71,9 +71,9 @@ def _read(source: Any, schema: Schema | None, progress: Progress | None) -> Reco
     if isinstance(source, pd.DataFrame):
         return from_frame(source, _tabular(schema))
     if isinstance(source, list | tuple):
-        return _together([_read(part, schema, progress) for part in source])
+        return _together([_read(part, schema, on_progress) for part in source])
     if isinstance(source, str | Path):
-        return _read_path(source, schema, progress)
+        return _read_path(source, schema, on_progress)
     place = str(source) if isinstance(source, Database) else "the table"
     return from_arrow(as_arrow(source), _tabular(schema), place)
 
@@ -92,10 +92,10 @@ def _together(parts: list[Records]) -> Records:
     return Records(pd.concat([frame[columns] for frame in frames], ignore_index=True), notes)
 
 
-def _read_path(source: str | Path, schema: Schema | None, progress: Progress | None) -> Records:
+def _read_path(source: str | Path, schema: Schema | None, on_progress: Progress | None) -> Records:
     name, _, part = str(source).partition(":")
     if name in known_names() and part in ("", "train", "test"):
-        dataset = known(name, progress=progress)
+        dataset = known(name, on_progress=on_progress)
         return dataset.test if part == "test" else dataset.train
     path = Path(source)
     if not isinstance(schema, ImageSchema):

@@ -68,7 +68,7 @@ def closeness(
     holdout: Floats,
     *,
     seed: int = 0,
-    progress: Progress | None = None,
+    on_progress: Progress | None = None,
 ) -> tuple[Measure, ...]:
     """Nearness of encoded rows; training and hold-out rows are cut to the same number, at most 5,000.
 
@@ -77,7 +77,7 @@ def closeness(
         training: encoded rows that the generator was trained on.
         holdout: encoded real rows that it was not trained on.
         seed: of the random cuts.
-        progress: called as measures finish.
+        on_progress: called as measures finish.
     """
     generator = np.random.default_rng(seed)
     rows = min(len(training), len(holdout), MOST_ROWS)
@@ -85,7 +85,7 @@ def closeness(
         raise EvaluationError("closeness needs synthetic rows and at least two training and hold-out rows.")
     train, held = (_some(side, rows, generator) for side in (training, holdout))
     near = _some(synthetic, MOST_ROWS, generator)
-    say = progress or _silent
+    say = on_progress or _silent
     to_training, to_holdout = (nearest_distances(near, side) for side in (train, held))
     say("distance to closest record", 0.3)
     measures = [_distance(nearer(to_training, to_holdout)), *_matches(synthetic, training, holdout)]

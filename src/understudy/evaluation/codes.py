@@ -96,7 +96,7 @@ def code_fidelity(
     reference: Binary | None = None,
     predicted_codes: int = 12,
     train_rows: int = 10_000,
-    progress: Progress | None = None,
+    on_progress: Progress | None = None,
 ) -> tuple[Measure, ...]:
     """All measures of synthetic code vectors against real test rows.
 
@@ -106,7 +106,7 @@ def code_fidelity(
         reference: other real rows, for the ceiling.
         predicted_codes: how many of the most frequent codes dimension-wise prediction predicts.
         train_rows: most rows that each of its classifiers is trained on.
-        progress: called as measures finish.
+        on_progress: called as measures finish.
     """
     if synthetic.shape[1] != test.shape[1]:
         raise EvaluationError(f"synthetic rows have {synthetic.shape[1]} codes, test rows {test.shape[1]}.")
@@ -120,11 +120,11 @@ def code_fidelity(
         top = None if reference is None else statistic(real, reference[:, pick])
         floor = statistic(real, empty[:, pick])
         measures.append(fidelity_measure(name, estimate, better, top, floor, explanation))
-        if progress:
-            progress(name, len(measures) / (len(_STATISTICS) + 1))
+        if on_progress:
+            on_progress(name, len(measures) / (len(_STATISTICS) + 1))
     measures.append(_prediction(synthetic, test, reference, frequent[:predicted_codes], train_rows))
-    if progress:
-        progress("dimension-wise prediction", 1.0)
+    if on_progress:
+        on_progress("dimension-wise prediction", 1.0)
     return tuple(measures)
 
 

@@ -61,7 +61,7 @@ def domain_classifier(
     *,
     seed: int = 0,
     cache: Path | None = None,
-    progress: Callable[[float], None] | None = None,
+    on_progress: Callable[[float], None] | None = None,
 ) -> DomainClassifier:
     """Train on real images, or read the same training's result from the cache.
 
@@ -69,7 +69,7 @@ def domain_classifier(
         reference: real labelled images.
         seed: of the training.
         cache: a folder for weights, which depend on private images: keep it as private as they are.
-        progress: called with the finished share.
+        on_progress: called with the finished share.
     """
     network = SmallCNN(*_shape(reference), reference.classes, FILTERS)
 
@@ -82,7 +82,7 @@ def domain_classifier(
             epochs=EPOCHS,
             filters=FILTERS,
             shift=SHIFT,
-            progress=progress,
+            on_progress=on_progress,
         )
         return {name: tensor.numpy() for name, tensor in made.state_dict().items()}
 

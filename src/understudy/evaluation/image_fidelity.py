@@ -34,7 +34,7 @@ def image_fidelity(
     judge: DomainClassifier,
     *,
     reference: Floats | None = None,
-    progress: Progress | None = None,
+    on_progress: Progress | None = None,
 ) -> tuple[Measure, ...]:
     """Inception scores, Fréchet distance and manifold scores of (rows, channels, height, width) images.
 
@@ -42,7 +42,7 @@ def image_fidelity(
     from images of uniform noise.
     """
     noise = np.random.default_rng(0).uniform(-1, 1, (min(len(synthetic), 2_000), *synthetic.shape[1:]))
-    tell = progress or _silent
+    tell = on_progress or _silent
     sides = [judge.both(side) for side in (synthetic, test, noise)]
     measures = list(_inception(*(probabilities for probabilities, _ in sides)))
     tell("inception score", 0.4)

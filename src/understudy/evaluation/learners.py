@@ -26,11 +26,6 @@ class Learner(enum.Enum):
     GRADIENT_BOOSTING = "gradient boosting"
     CNN = "CNN"
 
-    @property
-    def deterministic(self) -> bool:
-        """Whether two seeds give the same classifier, so that one training is enough."""
-        return self is Learner.LOGISTIC_REGRESSION
-
 
 def train(learner: Learner, features: Floats, labels: Ints, classes: int, seed: int) -> Predictor:
     """Fit one classifier; a class that the labels lack gets probability zero.

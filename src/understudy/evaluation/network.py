@@ -86,7 +86,7 @@ def fit_cnn(
     epochs: int = 3,
     filters: int = 16,
     shift: int = 0,
-    progress: Callable[[float], None] | None = None,
+    on_progress: Callable[[float], None] | None = None,
 ) -> SmallCNN:
     """Train on (rows, channels, height, width) images with values in [-1, 1].
 
@@ -98,12 +98,19 @@ def fit_cnn(
         epochs: passes over the images; more (at most 60) if that is fewer than 60 steps.
         filters: channels after the first convolution.
         shift: largest random shift in pixels, 0 for none.
-        progress: called with the finished share after each pass.
+        on_progress: called with the finished share after each pass.
     """
     targets = torch.as_tensor(np.ascontiguousarray(labels, dtype=np.int64))
     epochs = max(epochs, min(60, LEAST_STEPS * BATCH // max(1, len(labels))))
     return fit_logits(
-        images, targets, classes, seed=seed, epochs=epochs, filters=filters, shift=shift, progress=progress
+        images,
+        targets,
+        classes,
+        seed=seed,
+        epochs=epochs,
+        filters=filters,
+        shift=shift,
+        on_progress=on_progress,
     )
 
 
@@ -116,7 +123,7 @@ def fit_logits(
     epochs: int,
     filters: int,
     shift: int = 0,
-    progress: Callable[[float], None] | None = None,
+    on_progress: Callable[[float], None] | None = None,
 ) -> SmallCNN:
     """The training loop behind `fit_cnn`."""
     data, chance = _tensor(images), torch.Generator().manual_seed(seed)
@@ -133,8 +140,8 @@ def fit_logits(
                 nn.functional.cross_entropy(logits, targets[rows]).backward()  # type: ignore[no-untyped-call]
                 optimiser.step()
             schedule.step()
-        if progress:
-            progress((epoch + 1) / epochs)
+        if on_progress:
+            on_progress((epoch + 1) / epochs)
     model.eval()
     return model
 

@@ -19,7 +19,7 @@ def in_processes(
     jobs: Sequence[Job],
     *,
     workers: int,
-    told: Callable[[Job, float], None] | None = None,
+    on_progress: Callable[[Job, float], None] | None = None,
 ) -> None:
     """Do every job in a fresh process; the first error cancels what has not begun and is raised.
 
@@ -27,7 +27,7 @@ def in_processes(
         work: takes a job and a function to report its finished share with; must be importable by name.
         jobs: values that can be sent to another process and told apart.
         workers: processes at a time.
-        told: called here with a job and its finished share.
+        on_progress: called here with a job and its finished share.
     """
     if not jobs:
         return
@@ -43,8 +43,8 @@ def in_processes(
                 finished, running = wait(running, timeout=0.2, return_when=FIRST_COMPLETED)
                 while not news.empty():
                     place, share = news.get()
-                    if told is not None:
-                        told(jobs[place], share)
+                    if on_progress is not None:
+                        on_progress(jobs[place], share)
                 for future in finished:
                     future.result()
         except BaseException:

@@ -104,7 +104,7 @@ def evaluate(
     few: Sequence[int] = (),
     cache: Path | None = None,
     workers: int | None = None,
-    progress: Progress | None = None,
+    on_progress: Progress | None = None,
 ) -> Evaluation:
     """Measure utility, fidelity and closeness of a release.
 
@@ -120,7 +120,7 @@ def evaluate(
         few: numbers of labelled reference images for the semi-supervised task of the dp-gan paper; images only.
         cache: a private folder for the domain classifier and the ceilings.
         workers: trainings at a time, as many as cores by default; the numbers do not depend on it.
-        progress: called with what is being done and the finished share.
+        on_progress: called with what is being done and the finished share.
     """
     schema = release.schema
     real = encode(test, schema)
@@ -130,7 +130,7 @@ def evaluate(
             "the semi-supervised task takes its labelled images from the reference rows: give some."
         )
     rows = rows or len(trained_on if trained_on is not None else real)
-    steps = _Steps(progress)
+    steps = _Steps(on_progress)
     measures: list[Measure] = []
     drawn = release.sample(rows, seed=seeds[0])
     if schema.label_classes is not None:
@@ -144,7 +144,7 @@ def evaluate(
             augment=augment,
             cache=cache,
             workers=workers or usable_cores(),
-            progress=steps.part(0.0, 0.6),
+            on_progress=steps.part(0.0, 0.6),
         )
     if few and trained_on is not None:
         measures += _semi_supervised(release, labelled(trained_on, schema), labelled(real, schema), few)
@@ -156,7 +156,7 @@ def evaluate(
     measures += fidelity.measures
     synthetic = encode(drawn, schema)
     if trained_on is not None:
-        measures += closeness(synthetic.x, trained_on.x, real.x, progress=steps.part(0.9, 1.0))
+        measures += closeness(synthetic.x, trained_on.x, real.x, on_progress=steps.part(0.9, 1.0))
     return Evaluation(
         tuple(measures),
         synthetic_rows=rows,
@@ -195,17 +195,17 @@ def _fidelity(
     if isinstance(schema, ImageSchema):
         return _of_images(encode(drawn, schema).x, real, trained_on, schema, cache, steps)
     assert isinstance(drawn, pd.DataFrame)
-    progress = steps.part(0.6, 0.9)
+    on_progress = steps.part(0.6, 0.9)
     if isinstance(schema, CodeSchema):
         synthetic, others = encode(drawn, schema).x, None if trained_on is None else trained_on.x
         present = [np.asarray(x > 0, dtype=np.uint8) for x in (synthetic, real.x)]
         known = None if others is None else np.asarray(others > 0, dtype=np.uint8)
-        measures = code_fidelity(present[0], present[1], reference=known, progress=progress)
+        measures = code_fidelity(present[0], present[1], reference=known, on_progress=on_progress)
         chart = code_marginals(present[0], present[1], schema.codes)
         return Evaluation(measures, len(drawn), len(real), 0, marginals=(chart,))
     layout = Layout.of(schema)
     test, known_rows = _frame(real, schema), None if trained_on is None else _frame(trained_on, schema)
-    measures = table_fidelity(drawn, test, layout, reference=known_rows, progress=progress)
+    measures = table_fidelity(drawn, test, layout, reference=known_rows, on_progress=on_progress)
     if sdmetrics_installed():
         measures += sdmetrics_scores(drawn, test, layout, known_rows)
     return Evaluation(
@@ -236,9 +236,11 @@ def _of_images(
     else:
         tell = steps.part(0.6, 0.8)
         judge = domain_classifier(
-            labelled(known, schema), cache=cache, progress=lambda share: tell("domain classifier", share)
+            labelled(known, schema), cache=cache, on_progress=lambda share: tell("domain classifier", share)
         )
-        measures = image_fidelity(synthetic, real.x, judge, reference=others, progress=steps.part(0.8, 0.9))
+        measures = image_fidelity(
+            synthetic, real.x, judge, reference=others, on_progress=steps.part(0.8, 0.9)
+        )
     pictures = neighbour_pictures(synthetic, known.x)
     return Evaluation(measures, len(synthetic), len(real), 0, pictures=pictures)
 
@@ -254,12 +256,12 @@ def _frame(encoded: Encoded, schema: TableSchema) -> pd.DataFrame:
 class _Steps:
     """Maps the progress of parts to the progress of the whole."""
 
-    progress: Progress | None
+    on_progress: Progress | None
 
     def part(self, start: float, stop: float) -> Progress:
         def report(what: str, share: float) -> None:
-            if self.progress:
-                self.progress(what, start + (stop - start) * share)
+            if self.on_progress:
+                self.on_progress(what, start + (stop - start) * share)
 
         return report
 

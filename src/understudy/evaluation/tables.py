@@ -181,7 +181,7 @@ def table_fidelity(
     layout: Layout,
     *,
     reference: pd.DataFrame | None = None,
-    progress: Progress | None = None,
+    on_progress: Progress | None = None,
 ) -> tuple[Measure, ...]:
     """The fidelity measures of a synthetic table against real test rows; all of them are internal.
 
@@ -190,7 +190,7 @@ def table_fidelity(
         test: real rows.
         layout: the columns.
         reference: other real rows, whose measures against the test rows are the ceiling.
-        progress: called as measures finish.
+        on_progress: called as measures finish.
     """
     uniform = layout.uniform(len(synthetic), seed=0)
     layout = layout.by_mass(test)
@@ -200,15 +200,15 @@ def table_fidelity(
     statistics = list(_statistics(layout))
     for done, statistic in enumerate(statistics, 1):
         measures.append(_measure(statistic, real, drawn, other, trivial))
-        if progress:
-            progress(statistic.name, done / (len(statistics) + 1))
+        if on_progress:
+            on_progress(statistic.name, done / (len(statistics) + 1))
     measures += propensity(
         (real.codes, real.numbers),
         (drawn.codes, drawn.numbers),
         None if other is None else (other.codes, other.numbers),
     )
-    if progress:
-        progress("propensity", 1.0)
+    if on_progress:
+        on_progress("propensity", 1.0)
     return tuple(measures)
 
 

@@ -131,7 +131,7 @@ def utility(
     augment: bool = False,
     cache: Path | None = None,
     workers: int = 1,
-    progress: Progress | None = None,
+    on_progress: Progress | None = None,
 ) -> tuple[Measure, ...]:
     """Train on synthetic, test on real: each learner's scores with interval, ceiling and floor.
 
@@ -145,7 +145,7 @@ def utility(
         augment: also train on reference and synthetic rows together.
         cache: a private folder to keep ceilings in.
         workers: trainings at a time; the numbers do not depend on it.
-        progress: called as trainings finish.
+        on_progress: called as trainings finish.
     """
     if len(test) == 0:
         raise EvaluationError("utility needs real test rows, got none.")
@@ -154,7 +154,7 @@ def utility(
     rows = rows or len(reference if reference is not None else test)
     draws = [_checked(source.draw(rows, seed), test) for seed in seeds]
     jobs = _jobs(learners, draws, test, reference, seeds, augment=augment, cache=cache)
-    tick = _ticker(progress, len(jobs))
+    tick = _ticker(on_progress, len(jobs))
     with warnings.catch_warnings():
         # The filters are global: threads that set and reset their own must all find this one.
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -246,13 +246,13 @@ def _measure(
     )
 
 
-def _ticker(progress: Progress | None, total: int) -> Callable[[str], None]:
+def _ticker(on_progress: Progress | None, total: int) -> Callable[[str], None]:
     done = 0
 
     def tick(what: str) -> None:
         nonlocal done
         done += 1
-        if progress:
-            progress(f"trained {what}", done / total)
+        if on_progress:
+            on_progress(f"trained {what}", done / total)
 
     return tick

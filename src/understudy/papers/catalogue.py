@@ -71,7 +71,7 @@ def reproduce(
     *,
     seeds: int = 1,
     workers: int = 1,
-    told: Callable[[Stage], None] | None = None,
+    on_progress: Callable[[Stage], None] | None = None,
 ) -> Path:
     """Run the paper's study and write tables, figures and `report.html`; returns the page.
 
@@ -81,10 +81,10 @@ def reproduce(
         out: the folder; finished runs in it are kept.
         seeds: how often each job is run.
         workers: processes at a time; the numbers do not depend on it.
-        told: called as runs start, advance and are skipped.
+        on_progress: called as runs start, advance and are skipped.
     """
     study = STUDIES[paper](scale)
-    outcomes = run_study(study, out, seeds=seeds, workers=workers, told=told)
+    outcomes = run_study(study, out, seeds=seeds, workers=workers, on_progress=on_progress)
     tables = fill(study, outcomes)
     write_tables(tables, out)
     return write_page(study, scale.name, tables, write_figures(study, outcomes, out), out)

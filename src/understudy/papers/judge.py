@@ -43,7 +43,7 @@ class Judge:
 
 
 def train_judge(
-    dataset: str, cache: Path, *, rows: int | None = None, told: Callable[[float], None] | None = None
+    dataset: str, cache: Path, *, rows: int | None = None, on_progress: Callable[[float], None] | None = None
 ) -> Judge:
     """Train the judge on the training rows of a known set (or read it from the cache) and test it.
 
@@ -53,14 +53,14 @@ def train_judge(
         dataset: a known set of labelled images.
         cache: where it is kept; `understudy reproduce PAPER --out DIR` looks in `DIR/judge`.
         rows: use the first so many training rows.
-        told: called with the finished share.
+        on_progress: called with the finished share.
     """
     from safetensors.torch import save
 
     found = known(dataset)
     train, test = (labelled(encode(part, found.schema), found.schema) for part in (found.train, found.test))
     taught = type(train)(train.features[:rows], train.labels[:rows], train.classes)
-    judge = domain_classifier(taught, cache=cache, progress=told)
+    judge = domain_classifier(taught, cache=cache, on_progress=on_progress)
     right = judge.probabilities(test.features).argmax(axis=1) == test.labels
     share = wilson(int(right.sum()), len(test))
     weights = {name: tensor.contiguous() for name, tensor in judge.network.state_dict().items()}

@@ -78,7 +78,7 @@ class Material:
             raise EvaluationError("this score needs labels, and the data set has none.")
         return Labelled(rows.x, rows.labels, len(self.schema.label_classes))
 
-    def judge(self, rows: int | None, told: Callable[[float], None] | None = None) -> DomainClassifier:
+    def judge(self, rows: int | None, on_progress: Callable[[float], None] | None = None) -> DomainClassifier:
         """The classifier behind the inception score, trained on real rows or read from the cache."""
         from understudy.evaluation.domain import domain_classifier
 
@@ -86,7 +86,7 @@ class Material:
         return domain_classifier(
             Labelled(known.features[:rows], known.labels[:rows], known.classes),
             cache=self.cache,
-            progress=told,
+            on_progress=on_progress,
         )
 
 

@@ -101,7 +101,7 @@ class Stage:
     skipped: bool = False
 
 
-Told = Callable[[Stage], None]
+OnProgress = Callable[[Stage], None]
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ class _Run:
 
 
 def run_study(
-    study: Study, out: Path, *, seeds: int = 1, workers: int = 1, told: Told | None = None
+    study: Study, out: Path, *, seeds: int = 1, workers: int = 1, on_progress: OnProgress | None = None
 ) -> tuple[Outcome, ...]:
     """Run what is not finished yet and return all outcomes, in the order of jobs and seeds.
 
@@ -140,7 +140,7 @@ def run_study(
         out: the folder; results are in `out/runs`.
         seeds: how often each job is run.
         workers: processes at a time; one means this process.
-        told: called as runs start, advance and are skipped.
+        on_progress: called as runs start, advance and are skipped.
     """
     (out / "runs").mkdir(parents=True, exist_ok=True)
     pairs = [(job, seed) for job in study.jobs for seed in range(1 if job.once else seeds)]
@@ -149,8 +149,8 @@ def run_study(
     waiting = [run for run in runs if found[run.number] is None]
 
     def tell(run: _Run, share: float, *, skipped: bool = False) -> None:
-        if told is not None:
-            told(Stage(run.name, run.number, len(runs), share, skipped))
+        if on_progress is not None:
+            on_progress(Stage(run.name, run.number, len(runs), share, skipped))
 
     for run in runs:
         if found[run.number] is not None:
@@ -161,7 +161,7 @@ def run_study(
             for run in waiting:
                 _make(out, run, partial(tell, run))
     if workers > 1:
-        in_processes(partial(_make, out), waiting, workers=workers, told=tell)
+        in_processes(partial(_make, out), waiting, workers=workers, on_progress=tell)
     return tuple(outcome for run in runs if (outcome := found[run.number] or run.finished(out)) is not None)
 
 

@@ -212,7 +212,7 @@ def _not_listed(column: Discrete) -> str:
 def _examine_numbers(series: Any, column: Continuous | Integer, missing_text: tuple[str, ...]) -> Any:
     if isinstance(series.dtype, pd.CategoricalDtype):
         series = series.astype(object)
-    present = series.notna().to_numpy(dtype=bool)
+    present = series.notna().to_numpy(dtype=bool, copy=True)
     if series.dtype.kind not in "biuf":
         present &= ~series.isin(missing_text).to_numpy(dtype=bool)
     numbers = pd.to_numeric(series, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
@@ -254,7 +254,7 @@ def _examine_moments(series: Any, column: Datetime, missing_text: tuple[str, ...
     if series.dtype.kind != "M":
         series = series.astype(object)
         series = series.where(~series.isin(missing_text), None)
-    present = series.notna().to_numpy(dtype=bool)
+    present = series.notna().to_numpy(dtype=bool, copy=True)
     moments, wrong = _moments(series, present, column)
     offset = (moments - np.datetime64(column.lower, "s")).astype(np.float64)
     values = np.where(np.isnat(moments), np.nan, np.floor(offset / column.unit.seconds))

@@ -36,7 +36,7 @@ def write_records(
     *,
     schema: Schema | None = None,
     raw_text: bool = False,
-    told: Callable[[int], None] | None = None,
+    on_progress: Callable[[int], None] | None = None,
 ) -> int:
     """Write chunks to the file that the path's ending names and return how many records it holds.
 
@@ -49,7 +49,7 @@ def write_records(
         schema: text files are written as its table [file] says, with its mark for empty cells.
         raw_text: leave text in a .csv that a spreadsheet would compute as it is; by default such a cell (or heading)
             gets an apostrophe before it. Numbers are never touched, and other kinds of files hold all text as it is.
-        told: called with the number of records after each chunk, for a progress bar.
+        on_progress: called with the number of records after each chunk, for a progress bar.
 
     Raises:
         ReleaseError: the ending does not fit the records, or the disk refuses.
@@ -64,7 +64,7 @@ def write_records(
         fitting = _IMAGE_ENDINGS if is_image else _TABLE_ENDINGS
         kind = "images" if is_image else "a table"
         raise ReleaseError(f"{path.name}: the release makes {kind}; use {' or '.join(fitting)}.")
-    counted = _counted(first, chunks, told)
+    counted = _counted(first, chunks, on_progress)
     files.remove_leftovers(path)
     with files.replacing(path, error=ReleaseError) as work:
         if path.suffix == ".csv":
@@ -80,7 +80,7 @@ def print_records(
     as_json: bool,
     schema: Schema | None = None,
     raw_text: bool = False,
-    told: Callable[[int], None] | None = None,
+    on_progress: Callable[[int], None] | None = None,
 ) -> int:
     """Write the rows of a table to a stream, as CSV or as a JSON list of objects; returns how many there are.
 
@@ -92,7 +92,7 @@ def print_records(
     first = next(chunks)
     if isinstance(first, Images):
         raise ReleaseError("images cannot be written to standard output; use --out with .npz or .png.")
-    counted = _counted(first, chunks, told)
+    counted = _counted(first, chunks, on_progress)
     return _json(counted, stream) if as_json else _csv(counted, stream, schema, raw_text=raw_text)
 
 
@@ -114,11 +114,11 @@ def spreadsheet_safe(frame: pd.DataFrame) -> pd.DataFrame:
     return safe
 
 
-def _counted(first: Any, rest: Iterator[Any], told: Callable[[int], None] | None) -> Iterator[Any]:
+def _counted(first: Any, rest: Iterator[Any], on_progress: Callable[[int], None] | None) -> Iterator[Any]:
     for chunk in _chain(first, rest):
         yield chunk
-        if told is not None:
-            told(len(chunk))
+        if on_progress is not None:
+            on_progress(len(chunk))
 
 
 def _chain(first: Any, rest: Iterator[Any]) -> Iterator[Any]:

@@ -31,12 +31,12 @@ def fit_with_bar(bar: Bar, data: object, plan: Plan, **options: object) -> Relea
     task = bar.add_task(f"training {plan.recipe.name}", total=total, note="")
     every = max(1, total // _UPDATES)
 
-    def told(progress: Progress) -> None:
+    def on_progress(progress: Progress) -> None:
         bar.update(task, completed=progress.done)
         if progress.done % every == 0 or progress.done == total:
             bar.update(task, note=_spent_note(plan, progress.done))
 
-    return fit(data, plan, on_progress=told, **options)  # type: ignore[arg-type]
+    return fit(data, plan, on_progress=on_progress, **options)  # type: ignore[arg-type]
 
 
 def _spent_note(plan: Plan, done: int) -> str:

@@ -154,7 +154,7 @@ def select(
     bill: Bill,
     *,
     workers: int,
-    told: Callable[[int, int, float], None] | None = None,
+    on_progress: Callable[[int, int, float], None] | None = None,
 ) -> Chosen:
     """Run, compare, publish the best as `folder/best`, and delete everything else.
 
@@ -167,7 +167,7 @@ def select(
         choice: how many runs on average, and how they are compared.
         bill: where the choice is charged.
         workers: processes at a time.
-        told: called with a run's number, how many were drawn, and its finished share; for the curator's eyes.
+        on_progress: called with a run's number, how many were drawn, and its finished share; for the curator's eyes.
 
     Raises:
         PlanError: the release exists already, or the settings cannot be compared.
@@ -183,10 +183,10 @@ def select(
         waiting = [number for number in range(len(drawn.settings)) if not _scored(work, number).exists()]
 
         def tell(number: int, share: float) -> None:
-            if told is not None:
-                told(number, len(drawn.settings), share)
+            if on_progress is not None:
+                on_progress(number, len(drawn.settings), share)
 
-        in_processes(partial(_run, sweep, choice, work, drawn), waiting, workers=workers, told=tell)
+        in_processes(partial(_run, sweep, choice, work, drawn), waiting, workers=workers, on_progress=tell)
         return _publish(sweep, settings, folder, choice, work, drawn, book)
 
 

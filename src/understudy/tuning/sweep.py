@@ -119,7 +119,7 @@ def run_sweep(
     *,
     workers: int,
     bill: Bill | None = None,
-    told: Callable[[Setting, float], None] | None = None,
+    on_progress: Callable[[Setting, float], None] | None = None,
 ) -> tuple[tuple[Outcome, ...], Limits]:
     """Run what is not yet in the folder, a process each, and return everything.
 
@@ -129,15 +129,15 @@ def run_sweep(
         folder: outcomes and releases; private, since outcomes read real rows.
         workers: processes at a time.
         bill: where each run is charged before it reads a record; an interrupted run stays on it in full.
-        told: called with a setting and its finished share.
+        on_progress: called with a setting and its finished share.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     limits = _limits(sweep, folder)
     waiting = [setting for setting in settings if not _path(sweep, setting, folder).exists()]
     for setting in settings:
-        if told is not None and setting not in waiting:
-            told(setting, 1.0)
-    in_processes(partial(_run_one, sweep, folder, bill), waiting, workers=workers, told=told)
+        if on_progress is not None and setting not in waiting:
+            on_progress(setting, 1.0)
+    in_processes(partial(_run_one, sweep, folder, bill), waiting, workers=workers, on_progress=on_progress)
     return tuple(_read(_path(sweep, setting, folder)) for setting in settings), limits
 
 
@@ -176,11 +176,11 @@ def fitted(sweep: Sweep, made: Plan, tell: Callable[[float], None], account: Led
 
     every = max(1, made.steps // 50)
 
-    def told(progress: Progress) -> None:
+    def on_progress(progress: Progress) -> None:
         if progress.done % every == 0:
             tell(0.95 * progress.done / made.steps)
 
-    return fit(sweep.data, made, on_progress=told, account=account)
+    return fit(sweep.data, made, on_progress=on_progress, account=account)
 
 
 def save_anew(release: Release, path: Path) -> None:

@@ -58,7 +58,7 @@ def cache_root() -> Path:
     return (Path(base) if base else Path.home() / ".cache") / "understudy"
 
 
-def locate(source: Source, *, progress: Progress | None = None, download: bool = True) -> Path:
+def locate(source: Source, *, on_progress: Progress | None = None, download: bool = True) -> Path:
     """Return the path of the file, fetching it into the cache if it is nowhere on this machine.
 
     Raises:
@@ -73,7 +73,7 @@ def locate(source: Source, *, progress: Progress | None = None, download: bool =
     failures = []
     for url in source.urls if download else ():
         try:
-            return _download(source, url, progress)
+            return _download(source, url, on_progress)
         except (OSError, ValueError) as cause:
             failures.append(f"{url}: {cause}")
     raise MissingDataset(_what_to_do(source, failures))
@@ -94,7 +94,7 @@ def _verify(path: Path, source: Source) -> None:
         )
 
 
-def _download(source: Source, url: str, progress: Progress | None) -> Path:
+def _download(source: Source, url: str, on_progress: Progress | None) -> Path:
     target = cache_root() / source.folder / source.file
     target.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(prefix=f".{source.file}.", dir=target.parent)
@@ -108,8 +108,8 @@ def _download(source: Source, url: str, progress: Progress | None) -> Path:
                     raise ValueError(f"it is longer than the {source.size} bytes that were published")
                 digest.update(block)
                 file.write(block)
-                if progress is not None:
-                    progress(source.file, done, source.size)
+                if on_progress is not None:
+                    on_progress(source.file, done, source.size)
         if done < source.size:
             raise ValueError(f"the connection ended after {done} of {source.size} bytes")
         if digest.hexdigest() != source.sha256:

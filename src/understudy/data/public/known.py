@@ -31,12 +31,12 @@ def known_schema(name: str) -> Schema:
     raise MissingDataset(f"{name!r} is not a known data set; known are {', '.join(known_names())}")
 
 
-def known(name: str, *, progress: Progress | None = None, download: bool = True) -> Dataset:
+def known(name: str, *, on_progress: Progress | None = None, download: bool = True) -> Dataset:
     """Return the named public data set, from this machine or from its publisher.
 
     Args:
         name: one of `known_names()`.
-        progress: told how a download advances, for instance the callback of `download_bar()`.
+        on_progress: told how a download advances, for instance the callback of `download_bar()`.
         download: whether the network may be used.
 
     Raises:
@@ -47,6 +47,6 @@ def known(name: str, *, progress: Progress | None = None, download: bool = True)
     if name in BUNDLED_SCHEMAS:
         return load_bundled(name)
     found = PUBLIC_SETS[name]
-    paths = tuple(locate(source, progress=progress, download=download) for source in found.sources)
+    paths = tuple(locate(source, on_progress=on_progress, download=download) for source in found.sources)
     train, test = found.load(paths)
     return Dataset(name, train, test, schema)
