@@ -148,8 +148,16 @@ def only_the_first_long_code_records_are_shortened() -> None:
 
     def careless(present: Any, kept: int) -> Any:
         seen.append(1)
-        return cut(present, kept) if len(seen) % 4 == 1 else present
+        return cut(present, kept) if len(seen) == 1 else present
 
+    for query in (queries.CodeCounts, queries.PairCounts):
+        begin = query.zero
+
+        def forgetful(self: Any, begin: Any = begin) -> Any:
+            seen.clear()
+            return begin(self)
+
+        query.zero = forgetful  # type: ignore[method-assign]
     queries.shortened = careless
 
 
@@ -327,7 +335,8 @@ if __name__ == "__main__":  # the audit of one bug, or of the house as it is: ex
     if len(sys.argv) < 3:
         plant(wanted)
     np.seterr(all="ignore")
-    found = audit(made)
+    # Bugs of the noise itself are in the secure source; the others must be found whatever the coins.
+    found = audit(made, seed=None if "noise" in wanted or "Box" in wanted else 0)
     failed = [reading.name for reading in found.readings if reading.outcome is Outcome.FAIL]
     sys.stdout.write(", ".join(failed) or "passed")
     sys.exit(3 if failed else 0)

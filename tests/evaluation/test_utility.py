@@ -131,7 +131,7 @@ def test_no_argument_takes_synthetic_rows() -> None:
         "augment",
         "cache",
         "workers",
-        "progress",
+        "on_progress",
     ]
 
 

@@ -97,7 +97,7 @@ def test_the_score_has_sensitivity_one_and_the_charged_noise() -> None:
 
 
 def inline(
-    work: Callable[[Any, Callable[[float], None]], None], jobs: Any, *, workers: int, told: Any = None
+    work: Callable[[Any, Callable[[float], None]], None], jobs: Any, *, workers: int, on_progress: Any = None
 ) -> None:
     """The pool, without processes."""
     for job in jobs:
