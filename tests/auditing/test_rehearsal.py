@@ -227,7 +227,7 @@ def test_fitter_that_replays_its_own_noise_is_caught(monkeypatch):
     plain = NoisyGradients.step
 
     def replaying(self, door, critic, fakes, public=None):
-        own = Door(door._records, (Charge(TRAINING, door.sampled(TRAINING)),), SeededNoise(7))
+        own = Door(door._records, (Charge(TRAINING, door.sampled(TRAINING)),), SeededNoise(7), insecure=True)
         return plain(self, own, critic, fakes, public)
 
     monkeypatch.setattr(NoisyGradients, "step", replaying)
