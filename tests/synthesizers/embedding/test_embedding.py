@@ -139,7 +139,7 @@ def largest_gradient_change(sums: GradientSum, bound: float) -> float:
     """How far one record moves the gradient sum, at most, with a classifier that is very wrong."""
     source = torch.Generator().manual_seed(3)
     near = torch.nn.functional.normalize(torch.randn(20, 12, generator=source), dim=1)
-    labels, head = torch.arange(20) % 3, torch.randn(12, 3, generator=source) * 100
+    labels, head = torch.arange(20) % 5, torch.randn(12, 5, generator=source) * 100
     whole = sums(near, labels, head, bound)
     return max(
         float((whole - sums(near[keep], labels[keep], head, bound)).norm())
