@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import functools
 import hashlib
 import os
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from understudy.errors import UnderstudyError
 
 __all__ = [
+    "held",
     "new_folder",
     "plain_size",
     "read_plain",
@@ -122,6 +124,24 @@ def new_folder(path: Path, *, error: type[UnderstudyError] = FileError) -> Itera
     finally:
         if work is not None:
             shutil.rmtree(work, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def held(folder: Path, *, error: type[UnderstudyError] = FileError) -> Iterator[None]:
+    """Keep a folder for this process while the block runs; another that wants it meanwhile is refused."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise error(
+                f"another process works in {folder}; wait for it, or choose another folder."
+            ) from None
+        except OSError:  # a file system without such locks: nothing is kept, and nothing refused
+            pass
+        yield
+    finally:
+        os.close(handle)
 
 
 def remove_leftovers(target: Path) -> None:

@@ -62,14 +62,15 @@ def caught_by_tests(name: str) -> bool:
 def test_every_planted_bug_is_found_and_most_by_the_audit(capsys: pytest.CaptureFixture[str]) -> None:
     """Nothing is missed by both instruments, and the audit alone finds at least 12 of the first 14."""
     rows = []
-    for name in BUGS:
-        audited = finished("tests/planted_bugs.py", name)
-        assert audited.returncode in (0, 3), audited.stderr
-        rows.append((name, caught_by_tests(name), audited.stdout if audited.returncode == 3 else ""))
     with capsys.disabled():
         sys.stdout.write("\n| planted bug | tests | audit |\n|---|---|---|\n")
-        for name, tests, audit in rows:
+        for name in BUGS:
+            audited = finished("tests/planted_bugs.py", name)
+            assert audited.returncode in (0, 3), audited.stderr
+            tests, audit = caught_by_tests(name), audited.stdout.strip() if audited.returncode == 3 else ""
+            rows.append((name, tests, audit))
             sys.stdout.write(f"| {name} | {'caught' if tests else 'missed'} | {audit or 'missed'} |\n")
+            sys.stdout.flush()
     assert [name for name, tests, audit in rows if not tests and not audit] == []
     assert sum(bool(audit) for name, _, audit in rows if name in FIRST) >= 12
 

@@ -15,6 +15,7 @@ from understudy.auditing.step import Thoroughness
 from understudy.auditing.verdict import Outcome
 from understudy.door.door import Door
 from understudy.door.noise import SecureNoise, SeededNoise
+from understudy.door.query import Published
 from understudy.dpsgd import NoisyGradients, PlainGradients
 from understudy.errors import PlanError
 from understudy.planning import plan
@@ -222,12 +223,24 @@ def test_fitter_that_moves_by_the_exact_gradient_is_caught(monkeypatch):
     assert "interference" in failing(rehearsed(DENSE)[1])
 
 
+def test_published_digits_far_below_the_noise_are_caught(monkeypatch):
+    """Sums that leave with all digits of a float fail, and those on the door's grid pass."""
+
+    def raw(self, purpose, sums, scale):
+        self._noise.perturb(sums, scale, 1.0)
+        return Published(tuple(sums), scale)
+
+    assert "digits" not in failing(rehearsed(DENSE)[1])
+    monkeypatch.setattr(Door, "_drawn", raw)
+    assert "digits" in failing(rehearsed(DENSE)[1])
+
+
 def test_fitter_that_replays_its_own_noise_is_caught(monkeypatch):
     """A fitter that adds noise of its own seed at each step, beside the door's, reveals the record."""
     plain = NoisyGradients.step
 
     def replaying(self, door, critic, fakes, public=None):
-        own = Door(door._records, (Charge(TRAINING, door.sampled(TRAINING)),), SeededNoise(7))
+        own = Door(door._records, (Charge(TRAINING, door.sampled(TRAINING)),), SeededNoise(7), insecure=True)
         return plain(self, own, critic, fakes, public)
 
     monkeypatch.setattr(NoisyGradients, "step", replaying)

@@ -133,12 +133,12 @@ def check_the_account_hears_of_a_release_first(make: type[Door]) -> None:
     """The announcement comes before any record is read; where the account refuses, nothing is read or counted."""
     diary: list[str] = []
     query = SumOf(rows_at_once=10, diary=diary)
-    door = make(RECORDS, CHARGES, LoudNoise(diary), account=Listener(diary))  # type: ignore[arg-type]
+    door = make(RECORDS, CHARGES, LoudNoise(diary), insecure=True, account=Listener(diary))  # type: ignore[arg-type]
     for _ in range(2):
         door.publish(COUNTS, query)
     assert diary == 2 * [f"announced {COUNTS}", "read", "noised"]
     diary.clear()
-    refused = make(RECORDS, CHARGES, LoudNoise(diary), account=Listener(diary, refuses=True))  # type: ignore[arg-type]
+    refused = make(RECORDS, CHARGES, LoudNoise(diary), insecure=True, account=Listener(diary, refuses=True))  # type: ignore[arg-type]
     with pytest.raises(LedgerError):
         refused.publish(COUNTS, query)
     assert (diary, refused.used) == ([], {})
@@ -148,15 +148,23 @@ def check_every_step_is_charged_first(make: type[Door]) -> None:
     """The charge comes before the batch is drawn, once per step; where the account refuses, nothing is drawn."""
     diary: list[str] = []
     query = SumOf(diary=diary)
-    door = make(RECORDS, CHARGES, LoudNoise(diary), account=Listener(diary))  # type: ignore[arg-type]
+    door = make(RECORDS, CHARGES, LoudNoise(diary), insecure=True, account=Listener(diary))  # type: ignore[arg-type]
     for _ in range(3):
         door.step(STEPS, query, torch.zeros(1))
     assert diary == 3 * ["charged", "sampled", "read", "noised"]
     diary.clear()
-    refused = make(RECORDS, CHARGES, LoudNoise(diary), account=Listener(diary, refuses=True))  # type: ignore[arg-type]
+    refused = make(RECORDS, CHARGES, LoudNoise(diary), insecure=True, account=Listener(diary, refuses=True))  # type: ignore[arg-type]
     with pytest.raises(LedgerError):
         refused.step(STEPS, query, torch.zeros(1))
     assert (diary, refused.used) == ([], {})
+
+
+def check_noise_of_a_seed_must_be_admitted(make: type[Door]) -> None:
+    """Private records behind a seed are refused unless whoever asks says that the result is not private."""
+    with pytest.raises(PlanError, match="not private"):
+        make(RECORDS, CHARGES, SeededNoise(0))
+    make(RECORDS, CHARGES, SeededNoise(0), insecure=True).publish(COUNTS, SumOf())
+    make(RECORDS, CHARGES, SeededNoise(0), private=False).publish(COUNTS, SumOf())
 
 
 def check_a_query_needs_a_bound(make: type[Door]) -> None:
@@ -174,7 +182,9 @@ def check_noise_has_its_scale_once(make: type[Door]) -> None:
     """Noise is normal with deviation σ · sensitivity, and what is published says so."""
     wide = Rows(torch.zeros(4, 50_000))
     for purpose, sigma in ((COUNTS, 2.0), (STEPS, 1.5)):
-        seen = either(make(wide, CHARGES, SeededNoise(1)), purpose, SumOf(width=50_000, sensitivity=0.7))
+        seen = either(
+            make(wide, CHARGES, SeededNoise(1), insecure=True), purpose, SumOf(width=50_000, sensitivity=0.7)
+        )
         assert seen.deviation == pytest.approx(sigma * 0.7)
         statistic = float((seen.value / (sigma * 0.7)).square().sum())
         assert 1e-8 < stats.chi2.sf(statistic, 50_000) < 1 - 1e-8
@@ -203,7 +213,7 @@ def check_a_baseline_is_exact(make: type[Door]) -> None:
 def check_derived_doors_share_one_budget(make: type[Door]) -> None:
     """What is drawn at one of them is drawn for all, on one account; features stand for their own records."""
     diary: list[str] = []
-    door = make(RECORDS, CHARGES, SeededNoise(0), account=Listener(diary))  # type: ignore[arg-type]
+    door = make(RECORDS, CHARGES, SeededNoise(0), insecure=True, account=Listener(diary))  # type: ignore[arg-type]
     other = door.derived(lambda batch: batch.x[:, :2] + 1)
     other.publish(COUNTS, SumOf(width=2))
     door.publish(COUNTS, SumOf())
@@ -217,7 +227,7 @@ def check_derived_doors_share_one_budget(make: type[Door]) -> None:
 def check_public_records_cost_nothing(make: type[Door]) -> None:
     """A door to public records leaves the account and the counts alone, and adds no noise."""
     diary: list[str] = []
-    door = make(RECORDS, CHARGES, SeededNoise(0), account=Listener(diary))  # type: ignore[arg-type]
+    door = make(RECORDS, CHARGES, SeededNoise(0), insecure=True, account=Listener(diary))  # type: ignore[arg-type]
     public = door.to_public(RECORDS, (Charge(STEPS, SubsampledGaussian(1.0, 0.0, 2)),))
     for _ in range(3):
         seen = public.step(STEPS, SumOf(), torch.zeros(1))
@@ -367,6 +377,13 @@ class GridBeforeTheNoise(Door):
         return Published(tuple(sums), scale)
 
 
+class TakesAnySeed(Door):
+    """Noise that can be computed again passes for private."""
+
+    def __init__(self, records: Rows, charges: object, noise: object, **options: object) -> None:
+        super().__init__(records, charges, noise, **{**options, "insecure": True})  # type: ignore[arg-type]
+
+
 class NoisyBaseline(Door):
     """A baseline that is noised although it says that it is not."""
 
@@ -415,6 +432,7 @@ CHECKS: list[Check] = [
     check_one_draw_more_is_refused,
     check_the_account_hears_of_a_release_first,
     check_every_step_is_charged_first,
+    check_noise_of_a_seed_must_be_admitted,
     check_a_query_needs_a_bound,
     check_noise_has_its_scale_once,
     check_what_is_published_lies_on_the_grid,
@@ -434,6 +452,7 @@ MUTANTS: list[tuple[type[Door], Check]] = [
     (TellsAfterwards, check_the_account_hears_of_a_release_first),
     (TellsNobody, check_every_step_is_charged_first),
     (TellsAfterwards, check_every_step_is_charged_first),
+    (TakesAnySeed, check_noise_of_a_seed_must_be_admitted),
     (BelievesAnyBound, check_a_query_needs_a_bound),
     (NoiseOfSigma, check_noise_has_its_scale_once),
     (NoiseTwice, check_noise_has_its_scale_once),

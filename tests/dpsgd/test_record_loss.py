@@ -209,7 +209,7 @@ def test_a_classifier_learns_digits_through_the_door(case: str) -> None:
     torch.manual_seed(0)
     model, (train, test) = make(), digits()
     private = Rows(torch.as_tensor(train.x).reshape(-1, *shape), train.labels)
-    door = Door(private, (Charge(STEPS, SubsampledGaussian(0.2, 1.0, 100)),), SeededNoise(0))
+    door = Door(private, (Charge(STEPS, SubsampledGaussian(0.2, 1.0, 100)),), SeededNoise(0), insecure=True)
     trained(NoisyGradients(STEPS, GlobalClip(1.0), loss, 300.0), model, door, 100, 0.02)
     with torch.no_grad():
         guesses = model(torch.as_tensor(test.x).reshape(-1, *shape)).argmax(1)
@@ -223,7 +223,7 @@ def test_a_vae_learns_digits_through_the_door() -> None:
     model, (train, test) = Vae(), digits()
     private = Rows(train.x)
     assert explain(model, negative_elbo).startswith("vmap: Vae")
-    door = Door(private, (Charge(STEPS, SubsampledGaussian(0.07, 0.5, 40)),), SeededNoise(0))
+    door = Door(private, (Charge(STEPS, SubsampledGaussian(0.07, 0.5, 40)),), SeededNoise(0), insecure=True)
     trained(NoisyGradients(STEPS, GlobalClip(1.0), negative_elbo, 105.0), model, door, 40, 0.03)
     x = torch.as_tensor(test.x)
     with torch.no_grad():
@@ -249,7 +249,7 @@ def test_the_baseline_takes_any_loss_too() -> None:
 def test_fakes_that_nobody_has_a_loss_for_are_refused() -> None:
     """Fakes belong to critics; a rule or a penalty that pairs records with fakes needs some. Nothing is drawn."""
     model, train = classifier(), digits()[0]
-    door = Door(train, (Charge(STEPS, SubsampledGaussian(0.2, 1.0, 1)),), SeededNoise(0))
+    door = Door(train, (Charge(STEPS, SubsampledGaussian(0.2, 1.0, 1)),), SeededNoise(0), insecure=True)
     with pytest.raises(PlanError, match="no loss for fakes"):
         NoisyGradients(STEPS, GlobalClip(1.0), cross_entropy, 1.0).step(door, model, train)
     with pytest.raises(PlanError, match="no fakes were given"):

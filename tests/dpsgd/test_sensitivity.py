@@ -97,7 +97,8 @@ def movement(
     """How far the last record moves the sum before the noise, in units of what the noise is scaled for."""
     heard, sigma = [], 1.3
     for rows in (records, records[:-1]):
-        door = Listener(Rows(rows), (Charge("steps", SubsampledGaussian(1.0, sigma, 1)),), SeededNoise(3))
+        charge = Charge("steps", SubsampledGaussian(1.0, sigma, 1))
+        door = Listener(Rows(rows), (charge,), SeededNoise(3), insecure=True)
         NoisyGradients("steps", rule, objective, float(RECORDS)).step(door, critic, Rows(fakes), Rows(public))
         heard.append(door.heard)
         sensitivity = door.scale / sigma

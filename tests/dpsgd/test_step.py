@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from understudy.door.door import Door
 from understudy.door.noise import SecureNoise, SeededNoise
 from understudy.door.poisson import poisson_indices
 from understudy.door.source import Rows
-from understudy.dpsgd import Critic, NoisyGradients, PlainGradients
+from understudy.dpsgd import Critic, NoisyGradients, PlainGradients, step
 from understudy.dpsgd.clipping import (
     Clipping,
     GlobalClip,
@@ -44,7 +45,7 @@ def a_door(
 ) -> Door:
     """A door to records with the common settings of these tests."""
     charge = Charge(STEPS, SubsampledGaussian(rate, sigma, steps))
-    return Door(records, (charge,), noise or SecureNoise(), private=private)
+    return Door(records, (charge,), noise or SecureNoise(), private=private, insecure=True)
 
 
 def a_step(clipping: Clipping, *, divisor: float = 8.0, objective: Objective | None = None) -> NoisyGradients:
@@ -331,3 +332,22 @@ def test_the_step_runs_on_the_critics_device(device: str) -> None:
             assert gradient.device == critic.get_parameter(name).device
             assert gradient.dtype == torch.float32
             assert gradient.isfinite().all()
+
+
+def test_memory_that_ran_out_for_records_is_not_told(
+    small_critic: Critic, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whether a batch fits follows how many records were drawn: nothing is logged, and fakes are summed as before."""
+    whole = step.clipped_sum
+
+    def tight(*arguments: Any, chunk: int | None = None, **options: Any) -> Any:
+        if chunk is None:
+            raise MemoryError
+        return whole(*arguments, chunk=chunk, **options)
+
+    monkeypatch.setattr(step, "clipped_sum", tight)
+    gradients = a_step(GlobalClip(2.0))
+    gradients.step(a_door(rows(40), rate=1.0), small_critic, FAKES)
+    assert gradients._records_at_once.rows == 8
+    assert gradients._fakes_at_once.rows is None
+    assert not caplog.records

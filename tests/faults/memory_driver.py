@@ -55,9 +55,10 @@ def at_most(more: int) -> Iterator[None]:
 
 
 class Steps(NamedTuple):
-    """How steps were taken: rows at a time, and how many were counted."""
+    """How steps were taken: records and fakes at a time, and how many were counted."""
 
     pieces: int | None
+    fakes: int | None
     taken: int
 
 
@@ -75,10 +76,11 @@ class Diary(logging.Handler):
 
 def some_steps(critic: Critic, rows: Rows, fakes: Rows, count: int = 1) -> tuple[Steps, dict[str, Tensor]]:
     """Steps through one door, the same at every call; returns what the first one gave."""
-    door = Door(rows, (Charge("steps", SubsampledGaussian(0.5, 1.0, 10)),), SeededNoise(7))
+    door = Door(rows, (Charge("steps", SubsampledGaussian(0.5, 1.0, 10)),), SeededNoise(7), insecure=True)
     gradients = NoisyGradients("steps", GlobalClip(0.1), WassersteinPenalty(), 3000.0)
     found = [gradients.step(door, critic, fakes) for _ in range(count)]
-    return Steps(gradients._pieces, door.used["steps"]), found[0]
+    pieces = gradients._records_at_once.rows, gradients._fakes_at_once.rows
+    return Steps(*pieces, door.used["steps"]), found[0]
 
 
 def compare() -> dict[str, object]:

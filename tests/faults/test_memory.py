@@ -34,7 +34,7 @@ def test_too_large_a_batch_is_taken_in_pieces(tmp_path: Path) -> None:
     assert told["error"] < 1e-9, "the pieces do not add up to the step at once"
     assert told["taken"] == 2, "a retry was counted as a step"
     assert 1 <= len(told["log"]) <= told["taken"], "said once per change, not once per try"
-    assert f"pieces of {told['pieces']} rows" in told["log"][-1]
+    assert f"fakes now go through the critic in pieces of {told['fakes']} rows" in told["log"][-1]
     assert "smaller batch" in told["refusal"]
     assert 1 <= len(told["fit_log"]) <= 3, "the fit did not feel the limit, or spoke more than once per step"
     assert told["status"] == "spent"

@@ -226,6 +226,15 @@ def test_stages_are_what_runs_of_their_length_would_release() -> None:
     assert stages[0].card.plan.spent.epsilon < stages[1].card.plan.spent.epsilon
 
 
+def test_stages_carry_the_notes_of_their_own_plan() -> None:
+    """A stage whose δ is too large says so, whatever the last stage's δ is."""
+    large = tiny_plan(epsilon=9.0, delta=0.05, accept_large_delta=True, steps=1, noise_multiplier=1.0)
+    small = tiny_plan(epsilon=9.0, delta=1e-3, steps=3, noise_multiplier=1.0)
+    first, last = fit_in_stages(tiny_frame(), [large, small], insecure_seed=5)
+    assert any("δ = 0.05 is not below 1/rows" in note for note in first.card.notes)
+    assert not any("is not below" in note for note in last.card.notes)
+
+
 def test_stages_that_are_not_one_run_are_refused() -> None:
     """Plans with other noise, or in the wrong order, would put a wrong ε on a card."""
     short, long, loud = (

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 from scipy import stats
 
+from understudy import files
 from understudy.data import known_schema
 from understudy.door.noise import SeededNoise
-from understudy.errors import BudgetError, EvaluationError, PlanError
+from understudy.errors import BudgetError, EvaluationError, LedgerError, PlanError
 from understudy.evaluation.learners import Learner
 from understudy.evaluation.utility import Labelled
 from understudy.ledger.ledger import Ledger, Status
 from understudy.privacy.accounting import spent
 from understudy.privacy.budget import Budget
-from understudy.privacy.mechanisms import GaussianRelease, Selection
+from understudy.privacy.mechanisms import Charge, GaussianRelease, Selection
 from understudy.release.readme import model_card
 from understudy.release.release import Release
 from understudy.tuning import selection
@@ -79,7 +81,13 @@ class Copies:
         return known("iris").train.content[:rows]
 
 
-def test_the_score_has_sensitivity_one_and_the_charged_noise() -> None:
+class Repeatable(SeededNoise):
+    """A seed in place of the operating system's entropy, so that no test hangs on chance."""
+
+    private = True
+
+
+def test_the_score_has_sensitivity_one_and_the_charged_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leaving out a test row moves the exact score by at most one; the noise has the charge's deviation."""
     test = labelled_rows("iris:test", IRIS.schema)
     release: Any = Copies()
@@ -88,8 +96,9 @@ def test_the_score_has_sensitivity_one_and_the_charged_noise() -> None:
         kept = np.arange(len(test)) != row
         part = Labelled(test.features[kept], test.labels[kept], test.classes)
         assert abs(noisy_score(release, part, IRIS, None) - whole) <= 1
-    source = SeededNoise(5)
-    drawn = [noisy_score(release, test, IRIS, 10.0, source) - whole for _ in range(60)]
+    source = Repeatable(5)
+    monkeypatch.setattr(selection, "SecureNoise", lambda: source)
+    drawn = [noisy_score(release, test, IRIS, 10.0) - whole for _ in range(60)]
     assert 7.5 < np.std(drawn) < 12.5
     charges = selection_charge(IRIS, SETTINGS, CHOICE, SETTINGS[0]).mechanism
     assert isinstance(charges, Selection)
@@ -196,6 +205,68 @@ def test_an_interrupted_choice_goes_on_with_the_same_runs(
     assert len(calls) == 3, "the finished run was run again, or the stopped one was dropped"
     with Ledger(bill.ledger) as book:
         assert len(book.statement("flowers").entries) == 1
+
+
+def stopped_choice(tmp_path: Path, bill: Bill, monkeypatch: pytest.MonkeyPatch) -> Callable[[Bill], object]:
+    """A choice of two runs, stopped in the second; returns what goes on with it."""
+    monkeypatch.setattr(selection, "draw_runs", lambda settings, mean: (SETTINGS[0], SETTINGS[1]))
+    monkeypatch.setattr(selection, "in_processes", inline)
+    original, calls = selection.fitted, []
+
+    def breaking(*rest: Any) -> Release:
+        calls.append(rest)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return original(*rest)
+
+    monkeypatch.setattr(selection, "fitted", breaking)
+
+    def go_on(with_bill: Bill) -> object:
+        return select(IRIS, SETTINGS, tmp_path / "out", CHOICE, with_bill, workers=1)
+
+    with pytest.raises(KeyboardInterrupt):
+        go_on(bill)
+    return go_on
+
+
+def test_a_choice_goes_on_in_its_own_ledger_only(
+    tmp_path: Path, bill: Bill, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With another ledger, whose entry of that number is somebody else's, nothing is drawn and nothing closed."""
+    go_on = stopped_choice(tmp_path, bill, monkeypatch)
+    foreign = tmp_path / "foreign.ledger"
+    with Ledger(foreign, create=True) as book:
+        book.register("flowers", Budget(20.0, 1e-3))
+        book.reserve("flowers", [Charge("x", GaussianRelease(3.0))])
+    with pytest.raises(LedgerError, match="another ledger"):
+        go_on(replace(bill, ledger=foreign))
+    with Ledger(foreign) as book:
+        assert [entry.status for entry in book.statement("flowers").entries] == [Status.RESERVED]
+    go_on(bill)
+
+
+def test_a_choice_whose_entry_was_closed_makes_no_more_runs(
+    tmp_path: Path, bill: Bill, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once its entry is closed, the runs that are left are refused before they draw."""
+    go_on = stopped_choice(tmp_path, bill, monkeypatch)
+    with Ledger(bill.ledger) as book:
+        (entry,) = book.statement("flowers").entries
+        book.finish(entry)
+    monkeypatch.setattr(selection, "fitted", lambda *rest: pytest.fail("a run was made"))
+    with pytest.raises(LedgerError, match="closed"):
+        go_on(bill)
+
+
+def test_two_processes_do_not_share_a_choice(
+    tmp_path: Path, bill: Bill, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While one is at work, another that would mix its scores with the first one's releases is refused."""
+    go_on = stopped_choice(tmp_path, bill, monkeypatch)
+    (work,) = (tmp_path / "out").glob("choice-*")
+    with files.held(work), pytest.raises(PlanError, match="another process"):
+        go_on(bill)
+    go_on(bill)
 
 
 def test_the_score_costs_unless_the_test_rows_are_public() -> None:

@@ -58,6 +58,8 @@ _CANARIES, _MOST_CANARIES = 4, 26
 _STEPS = 2
 _PROBED = 200_000
 _TINY = 1e-6
+_GRID_BITS = 20
+"""Published numbers are multiples of a power of two at most this many bits below their noise."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -269,6 +271,7 @@ def rehearsal_readings(seen: Rehearsed, alpha: float) -> list[Reading]:
         shared_noise([*heard, *seen.source], alpha / 8),
         repeated_noise([*heard, *seen.source], alpha / 8),
     ]
+    found.append(_digits(heard))
     high = _unit_deviation(seen, alpha / 2)[1]
     for number, charge in enumerate(seen.plan.charges):
         if isinstance(charge.mechanism, (GaussianRelease, SubsampledGaussian)):
@@ -292,6 +295,18 @@ def _interference(seen: Rehearsed) -> Reading:
         says = f"one record shows in {', '.join(seen.leaked[:3])} although every release was the same."
     leaks = float(len(seen.leaked))
     return Reading("interference", _fails(bool(leaks)), leaks, leaks, leaks, 0.0, says)
+
+
+def _digits(heard: Sequence[Draw]) -> Reading:
+    """Whether every number that left lies on a grid far above the last digits of a float and far below its noise."""
+    grids = [2.0 ** (math.floor(math.log2(draw.scale)) - _GRID_BITS) for draw in heard]
+    off = sum(int((draw.after % grid != 0).sum()) for draw, grid in zip(heard, grids, strict=True))
+    says = "everything published lies on a public grid far below its noise."
+    if off:
+        says = (
+            f"{off:,} published numbers carry digits far below their noise, which can tell what was added up."
+        )
+    return Reading("digits", _fails(bool(off)), off, off, off, 0.0, says)
 
 
 def _of(seen: Rehearsed, draws: Sequence[Draw], number: int) -> Sequence[Draw]:

@@ -163,7 +163,7 @@ def read_npz(path: Path, schema: ImageSchema | None = None) -> Records:
             label_key = next((key for key in _LABEL_KEYS if key in members), None)
             labels = read_npz_member(archive, members[label_key], str(path)) if label_key else None
     except _BROKEN_ARCHIVE as cause:
-        raise DataError(f"cannot read {path} as .npz: {cause}") from cause
+        raise DataError(f"cannot read {path} as .npz; it is damaged", str(cause)) from cause
     return _as_records(pixels, labels, schema, str(path))
 
 
@@ -185,7 +185,10 @@ def read_npz_member(archive: zipfile.ZipFile, name: str, place: str) -> NDArray[
             file.tell() + claimed != info.file_size
             or info.file_size > info.compress_size * _DEFLATE_RATIO + 1024
         ):
-            raise DataError(f"{name} in {place} claims shape {shape} of {dtype}, which does not fit its size")
+            raise DataError(
+                f"{name} in {place} claims a shape that does not fit its size; it is damaged",
+                f"the shape is {shape} of {dtype}",
+            )
         values = np.frombuffer(file.read(claimed), dtype=dtype)
     return values.reshape(shape, order="F" if fortran else "C")
 
@@ -223,14 +226,15 @@ def read_idx_array(path: Path) -> NDArray[Any]:
             most = packed * (_DEFLATE_RATIO if path.suffix == ".gz" else 1)
             return _parse_idx(file, most, path)
     except (OSError, EOFError, zlib.error) as cause:
-        raise DataError(f"cannot read {path} as IDX: {cause}") from cause
+        raise DataError(f"cannot read {path} as IDX; it is damaged", str(cause)) from cause
 
 
 def _parse_idx(file: BinaryIO, most: int, path: Path) -> NDArray[Any]:
     magic = file.read(4)
     if len(magic) < 4 or magic[:2] != b"\0\0" or magic[2] not in _IDX_TYPES or not 1 <= magic[3] <= 4:
         raise DataError(
-            f"{path} does not begin like an IDX file (two zero bytes, type, dimensions): {magic!r}"
+            f"{path} does not begin like an IDX file (two zero bytes, type, dimensions)",
+            f"it begins with {magic!r}",
         )
     dtype = np.dtype(_IDX_TYPES[magic[2]])
     sizes = file.read(4 * magic[3])
@@ -240,12 +244,13 @@ def _parse_idx(file: BinaryIO, most: int, path: Path) -> NDArray[Any]:
     claimed = _refuse_huge(shape, dtype.itemsize, path.stat().st_size, str(path))
     if claimed > most:
         raise DataError(
-            f"{path} claims the shape {shape}, more than a file of its size can hold; it is damaged"
+            f"{path} claims more than a file of its size can hold; it is damaged", f"the shape is {shape}"
         )
     content = file.read(claimed)
     if len(content) != claimed or file.read(1):
         raise DataError(
-            f"{path} claims the shape {shape}, but holds {'less' if len(content) < claimed else 'more'}"
+            f"{path} holds {'less' if len(content) < claimed else 'more'} than it claims; it is damaged",
+            f"the shape is {shape}",
         )
     return np.frombuffer(content, dtype=dtype).reshape(shape)
 
@@ -265,8 +270,9 @@ def _as_records(
 ) -> Records:
     if pixels.dtype != np.uint8 or pixels.ndim not in (3, 4):
         raise DataError(
-            f"{place} holds {pixels.dtype} of shape {pixels.shape}; images are uint8 (0 to 255) of shape "
-            "(n, height, width) or (n, height, width, channels)"
+            f"{place} holds {pixels.dtype} of {pixels.ndim} dimensions; images are uint8 (0 to 255) of shape "
+            "(n, height, width) or (n, height, width, channels)",
+            f"the shape is {pixels.shape}",
         )
     pixels = pixels if pixels.ndim == 4 else pixels[..., None]
     if len(pixels) == 0:

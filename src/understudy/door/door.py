@@ -47,11 +47,15 @@ class Door:
         charges: what the plan pays for.
         noise: where noise and sampling come from.
         private: False for a baseline, which draws anything without noise.
+        insecure: allows noise from a seed; whoever asks for it marks what was drawn as NOT PRIVATE.
         rows: the number of records where that is declared public, else None.
         account: told before anything is drawn.
         used: how often each purpose was drawn before (after a resume).
 
     `counted` is the number of records as declared, or as somebody had it published with noise; None until then.
+
+    Raises:
+        PlanError: the noise is not private, and nobody says that this is known.
     """
 
     def __init__(
@@ -61,10 +65,16 @@ class Door:
         noise: Noise,
         *,
         private: bool = True,
+        insecure: bool = False,
         rows: int | None = None,
         account: Account | None = None,
         used: Mapping[str, int] | None = None,
     ) -> None:
+        if private and not (noise.private or insecure):
+            raise PlanError(
+                f"{type(noise).__name__} is not private: whoever knows its seed can remove it. Use SecureNoise, or "
+                "mark what is drawn as NOT PRIVATE and say insecure=True."
+            )
         self._records = records
         self._charges = {one.purpose: one.mechanism for one in charges}
         self._noise = noise

@@ -115,7 +115,9 @@ class RowFile:
         for place, index in enumerate(indices.tolist()):
             part = view[place * size : (place + 1) * size]
             if os.preadv(self._handle, [part], self._start + index * size) != size:
-                raise DataError(f"row {index} could not be read: was the file cut while it was in use?")
+                raise DataError(
+                    "a row could not be read: was the file cut while it was in use?", f"row {index}"
+                )
         return torch.from_numpy(rows)
 
 

@@ -11,7 +11,7 @@ import logging
 import math
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, TypeVar
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from understudy.door.door import Door
     from understudy.door.query import Batch, Chance
-    from understudy.dpsgd.batch import ClippedSum
+    from understudy.dpsgd.batch import ClippedSum, FakesPart
     from understudy.dpsgd.clipping import Clipping, ConcreteClip
     from understudy.dpsgd.critics import Critic
     from understudy.dpsgd.losses import Loss
@@ -49,7 +49,6 @@ NO_FAKES = Rows(torch.zeros(0))
 """For models that are no critics."""
 
 _log = logging.getLogger(__name__)
-_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,7 +151,7 @@ class NoisyGradients:
         self.bound = bound
         if isinstance(clipping, QuantileAdaptiveClip) and bound is None:
             self.bound = clipping.first_bound
-        self._pieces: int | None = None
+        self._records_at_once, self._fakes_at_once = memory.Pieces(divisor), memory.Pieces(divisor)
 
     def step(
         self, door: Door, critic: nn.Module, fakes: Rows = NO_FAKES, public: Rows | None = None
@@ -171,7 +170,6 @@ class NoisyGradients:
             OutOfMemory: the step does not fit in memory, not even row by row. It counts as taken.
         """
         _check_fakes(self.objective, self.clipping, len(fakes))
-        pieces = self._pieces
         with memory.explained():
             like = next(critic.parameters()).detach()
             rule = self._rule_of_this_step(door, critic, fakes, public, like)
@@ -184,21 +182,15 @@ class NoisyGradients:
                 fakes.all(like),
                 microbatches=math.ceil(divisor) if isinstance(rule, MicrobatchClip) else None,
                 count_weight=weight,
-                work=self._within_memory,
+                work=self._records_at_once.of,
             )
             free = None
             if not rule.paired and len(fakes):  # post-processing: in no sum and no product with a record
                 assert isinstance(self.objective, Objective)
                 work = partial(fakes_part, critic, self.objective, *query.fakes, rule)
-                free = self._within_memory(work)
+                free = self._of_fakes(work)
                 query.fake_values = free.values
             seen = door.step(self.purpose, query, like)
-            if self._pieces != pieces:
-                _log.warning(
-                    "memory ran out: steps now go through the critic in pieces of %d rows, which gives the same result "
-                    "and takes longer. A smaller batch would fit at once.",
-                    self._pieces,
-                )
             self._follow_quantile(seen.values, weight)
             mean = {
                 name: one.div_(divisor).to(like.dtype)
@@ -207,6 +199,18 @@ class NoisyGradients:
             for name, gradient in ({} if free is None else free.gradients).items():
                 mean[name] += gradient
             return mean
+
+    def _of_fakes(self, work: Callable[..., FakesPart]) -> FakesPart:
+        """The fakes' part, in pieces where memory runs out; of records nothing is said, because that would tell."""
+        before = self._fakes_at_once.rows
+        free = self._fakes_at_once.of(work)
+        if self._fakes_at_once.rows != before:
+            _log.warning(
+                "memory ran out: fakes now go through the critic in pieces of %d rows, which gives the same result and "
+                "takes longer. A smaller batch would fit at once.",
+                self._fakes_at_once.rows,
+            )
+        return free
 
     def _count_weight(self, door: Door, rule: ConcreteClip) -> float | None:
         """The weight w of the count at which noise σ·√(C² + w²/4) has the deviation `count_noise` on it."""
@@ -241,19 +245,6 @@ class NoisyGradients:
             assert self.bound is not None
             assert weight is not None
             self.bound = self.clipping.next_bound(self.bound, float(values[-1]) / weight, self.divisor)
-
-    def _within_memory(self, work: Callable[..., _Result]) -> _Result:
-        """The work on this one draw; where memory runs out, in ever smaller pieces of the same draw.
-
-        The sizes of the pieces follow from public numbers only, and the steps after this one keep to them.
-        """
-        while True:
-            try:
-                return work(chunk=self._pieces)
-            except (MemoryError, RuntimeError) as error:
-                if self._pieces == 1 or not memory.ran_out(error):
-                    raise
-            self._pieces = math.ceil(self.divisor if self._pieces is None else self._pieces / 2)
 
 
 def _check_fakes(objective: Loss, clipping: Clipping, fakes: int) -> None:

@@ -34,7 +34,6 @@ from understudy.schema import TableSchema
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from understudy.door.noise import Noise
     from understudy.evaluation.utility import Labelled
     from understudy.privacy.budget import Budget
 
@@ -121,7 +120,6 @@ def publish_measures(
     rows: int = 20_000,
     seed: int = 0,
     reserve: Callable[[Charge], None] | None = None,
-    noise: Noise | None = None,
 ) -> PublishedMeasures:
     """Publish accuracy, AuROC and marginal errors of a release on private test rows.
 
@@ -133,7 +131,6 @@ def publish_measures(
         rows: synthetic rows to draw; public.
         seed: of the draw and the training; not of the noise.
         reserve: called with the charge before any private row is read, to write it into the ledger.
-        noise: the source of noise; the operating system's by default.
 
     Raises:
         EvaluationError: the schema has no label, or the charge is not a single Gaussian release.
@@ -148,9 +145,7 @@ def publish_measures(
         reserve(charge)
     encoded = encode(test, release.schema)
     query = MeasureCounts(release.schema, drawn.classes, layout, predictor)
-    seen = Door(
-        DoorRows(encoded.x, encoded.labels), (charge,), SecureNoise() if noise is None else noise
-    ).publish(charge.purpose, query)
+    seen = Door(DoorRows(encoded.x, encoded.labels), (charge,), SecureNoise()).publish(charge.purpose, query)
     sizes = () if layout is None else layout.sizes
     shares = _synthetic_marginals(release, layout, rows, seed)
     measures = _measures(seen.value.numpy(), seen.deviation, drawn, sizes, shares, learner)

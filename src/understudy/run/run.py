@@ -132,6 +132,7 @@ class Run:
             plan.run_charges,
             self._noise,
             private=plan.private,
+            insecure=self._seed is not None,
             rows=plan.rows,
             account=self._account,
             used=self._used(),
@@ -220,11 +221,12 @@ class Run:
         head = None
         if self._account is not None:
             head = self._account.finish(hashlib.sha256(weights_to_bytes(weights)).hexdigest())
+        plan = stage or self._plan
         card = Card(
-            plan=stage or self._plan,
+            plan=plan,
             label_weights=self._fitter.label_weights,
-            warnings=_warnings(self._plan, seeded=self._seed is not None),
-            notes=card_notes(self._plan, self._door.counted or 1.0),
+            warnings=_warnings(plan, seeded=self._seed is not None),
+            notes=card_notes(plan, self._door.counted or 1.0),
             public_source=public_source,
             ledger_head=head,
             packages=packages_in_use(),

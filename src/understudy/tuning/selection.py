@@ -26,12 +26,12 @@ from understudy import codec, files
 from understudy.door.door import Door
 from understudy.door.noise import SecureNoise
 from understudy.door.source import Rows
-from understudy.errors import EvaluationError, PlanError
+from understudy.errors import EvaluationError, LedgerError, PlanError
 from understudy.evaluation.learners import train
 from understudy.evaluation.pool import in_processes
 from understudy.evaluation.queries import RightAnswers
 from understudy.evaluation.run import ReleaseSource
-from understudy.ledger.ledger import Ledger
+from understudy.ledger.ledger import Ledger, Status
 from understudy.privacy.accounting import Spent, select_best, spent
 from understudy.privacy.mechanisms import Charge, GaussianRelease
 from understudy.release.release import Release
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from understudy.door.noise import Noise
     from understudy.evaluation.utility import Labelled
     from understudy.tuning.sweep import Bill
 
@@ -85,9 +84,10 @@ class Chosen:
 
 @dataclass(frozen=True)
 class _Drawn:
-    """The working file of a choice: which entry pays, and which runs were drawn. Never published."""
+    """The working file of a choice: which entry pays, of which ledger, and which runs were drawn. Never published."""
 
     entry: str
+    owner: str
     settings: tuple[Setting, ...]
 
 
@@ -133,16 +133,14 @@ def draw_runs(settings: Sequence[Setting], mean_runs: float) -> tuple[Setting, .
     return tuple(drawn)
 
 
-def noisy_score(
-    release: Release, test: Labelled, sweep: Sweep, deviation: float | None, noise: Noise | None = None
-) -> float:
+def noisy_score(release: Release, test: Labelled, sweep: Sweep, deviation: float | None) -> float:
     """How many test rows a classifier of synthetic rows gets right; adding or removing a row moves it by one."""
     rows = ReleaseSource(release).draw(min(sweep.rows or SCORED_ROWS, SCORED_ROWS), 0)
     predictor = train(sweep.learner, rows.features, rows.labels, rows.classes, 0)
     if deviation is None:
         return float((predictor(test.features).argmax(axis=1) == test.labels).sum())
     charge = Charge(SCORE, GaussianRelease(deviation))
-    door = Door(Rows(test.features, test.labels), (charge,), SecureNoise() if noise is None else noise)
+    door = Door(Rows(test.features, test.labels), (charge,), SecureNoise())
     return float(door.publish(SCORE, RightAnswers(predictor)).value)
 
 
@@ -158,7 +156,8 @@ def select(
 ) -> Chosen:
     """Run, compare, publish the best as `folder/best`, and delete everything else.
 
-    An interrupted choice goes on when it is called again: with the same runs, never with a new draw.
+    An interrupted choice goes on when it is called again: with the same runs and the same entry of the same ledger,
+    never with a new draw.
 
     Args:
         sweep: what the runs share.
@@ -171,14 +170,16 @@ def select(
 
     Raises:
         PlanError: the release exists already, or the settings cannot be compared.
-        BudgetError: the choice does not fit into what is left.
+        BudgetError: the choice does not fit into what is left; or what was drawn before an interruption was charged in
+            another ledger, or is closed there.
     """
     if (folder / "best").exists():
         raise PlanError(f"{folder / 'best'} exists already. Remove it or choose another folder.")
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     work = folder / f"choice-{digest(sweep, choice, *settings)}"
     charge = selection_charge(sweep, settings, choice, settings[0])
-    with Ledger(bill.ledger) as book:
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    work.mkdir(mode=0o700, exist_ok=True)
+    with files.held(work, error=PlanError), Ledger(bill.ledger) as book:
         drawn = _drawn(work, book, bill, charge, settings, choice)
         waiting = [number for number in range(len(drawn.settings)) if not _scored(work, number).exists()]
 
@@ -196,12 +197,26 @@ def _drawn(
     """What was drawn before an interruption, or a new draw: first the charge, then the number of runs."""
     state = work / "drawn.json"
     if state.exists():
-        return codec.from_json(_Drawn, files.read_text(state, error=EvaluationError), error=EvaluationError)
-    work.mkdir(mode=0o700, exist_ok=True)
+        drawn = codec.from_json(_Drawn, files.read_text(state, error=EvaluationError), error=EvaluationError)
+        _refuse_foreign(work, book, drawn)
+        return drawn
     entry = book.progress(book.reserve(bill.dataset, [charge], command=bill.command), 0)
-    drawn = _Drawn(entry.id, draw_runs(settings, choice.mean_runs))
+    drawn = _Drawn(entry.id, entry.owner, draw_runs(settings, choice.mean_runs))
     write_value(state, drawn)
     return drawn
+
+
+def _refuse_foreign(work: Path, book: Ledger, drawn: _Drawn) -> None:
+    """Refuse runs that another ledger pays for, and runs still to be made by an entry that is closed."""
+    entry = book.entry(drawn.entry)
+    if entry.owner != drawn.owner:
+        raise LedgerError(f"the runs in {work} were charged in another ledger; go on with that one.")
+    done = all(_scored(work, number).exists() for number in range(len(drawn.settings)))
+    if entry.status is not Status.RESERVED and not done:
+        raise LedgerError(
+            f"entry {entry.id}, which paid for the runs in {work}, is closed ({entry.status.value}); remove the folder "
+            "and choose anew."
+        )
 
 
 def _run(

@@ -75,6 +75,15 @@ def summed(query: Query, x: npt.NDArray[np.float32], labels: npt.NDArray[np.int6
     return sums
 
 
+def test_a_label_of_no_class_counts_nowhere() -> None:
+    """A record with a foreign label is in no count by class, and stops nothing."""
+    x = np.zeros((3, len(CODES)), dtype=np.float32)
+    x[:, :2] = 1
+    for query in (LengthCounts(2, 8), CodeCounts(2, len(CODES), KEPT)):
+        counted = summed(query, x, np.array([0, -1, 2]))
+        assert torch.equal(counted, summed(query, x[:1], np.array([0])))
+
+
 def moves(record: list[float], label: int) -> list[tuple[float, float]]:
     """By how much one more record moves each sum, and by how much it may."""
     before = rows_of()

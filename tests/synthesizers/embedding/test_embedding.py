@@ -52,6 +52,7 @@ from understudy.synthesizers.embedding.recipe import (
 from understudy.synthesizers.embedding.warping import warped
 from understudy.synthesizers.embedding.wavelets import Wavelets
 from understudy.synthesizers.shared.parts import LABELS
+from understudy.synthesizers.shared.queries import LabelCounts
 
 SHAPE = (1, 8, 8)
 SMALL = MeanEmbedding(pixel_frequencies=5, wavelet_frequencies=7)
@@ -138,7 +139,7 @@ def largest_gradient_change(sums: GradientSum, bound: float) -> float:
     """How far one record moves the gradient sum, at most, with a classifier that is very wrong."""
     source = torch.Generator().manual_seed(3)
     near = torch.nn.functional.normalize(torch.randn(20, 12, generator=source), dim=1)
-    labels, head = torch.arange(20) % 3, torch.randn(12, 3, generator=source) * 100
+    labels, head = torch.arange(20) % 5, torch.randn(12, 5, generator=source) * 100
     whole = sums(near, labels, head, bound)
     return max(
         float((whole - sums(near[keep], labels[keep], head, bound)).norm())
@@ -175,6 +176,39 @@ def test_one_record_moves_the_feature_sum_by_at_most_one() -> None:
     standard = standardised(Wavelets(SHAPE)(brightness(hostile_images())))
     assert float(standard.double().norm(dim=1).max()) <= FeatureSum.sensitivity
     assert standard.isfinite().all()
+
+
+def feature_sum(features: torch.Tensor) -> torch.Tensor:
+    """What the query of the feature mean adds up."""
+    query = FeatureSum(features.shape[1])
+    (sums,) = whole = query.zero()
+    query.add(whole, Batch(features, None, SeededNoise(0)))
+    return sums
+
+
+@pytest.mark.parametrize("size", [1e-30, 0.3, 1.0, 7.0, 1e19, 1e38, math.inf, math.nan])
+def test_the_feature_sum_enforces_its_own_bound(size: float) -> None:
+    """Whatever stands behind a derived door, one row of it moves the sum by at most 1; short rows stay as they are."""
+    short = torch.rand(6, 40, generator=torch.Generator().manual_seed(0)) / 40
+    moved = feature_sum(torch.cat([short, torch.full((1, 40), size)])) - feature_sum(short)
+    assert float(moved.norm()) <= FeatureSum.sensitivity
+    assert torch.equal(feature_sum(short), short.sum(dim=0, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("label", [-1, 2, 2**40])
+def test_a_label_of_no_class_counts_nowhere(label: int) -> None:
+    """One record with a foreign label neither stops a run nor moves a sum, in no query by class."""
+    images, labels = hostile_images()[:5], torch.tensor([0, 1, 1, 0, 1])
+    extended = torch.cat([labels, torch.tensor([label])])
+    more = torch.cat([images, images[:1]])
+    assert torch.equal(class_sums(Rows(more, extended)), class_sums(Rows(images, labels)))
+    features, head = torch.rand(6, 4), torch.rand(4, 2)
+    expected = gradient_sum(features[:5], labels, head, 0.5)
+    assert torch.allclose(gradient_sum(features, extended, head, 0.5), expected, rtol=1e-12, atol=0)
+    query = LabelCounts(2)
+    (counts,) = whole = query.zero()
+    query.add(whole, Batch(features, extended, SeededNoise(0)))
+    assert counts.tolist() == [2.0, 3.0]
 
 
 @pytest.mark.parametrize("bound", [0.01, 0.5, 1.0])

@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 import torch
 
+from understudy.synthesizers.shared.queries import of_known_class
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
@@ -86,7 +88,9 @@ class LengthCounts:
         """PRIVATE: each record in one cell."""
         width = self._longest + 1
         lengths = np.minimum(_present(batch).sum(axis=1), self._longest)
-        cells = np.bincount(_labels(batch) * width + lengths, minlength=self._classes * width)
+        labels = _labels(batch)
+        known = of_known_class(torch.from_numpy(labels), self._classes).numpy()
+        cells = np.bincount((labels * width + lengths)[known], minlength=self._classes * width)
         sums[0] += torch.from_numpy(cells).reshape(self._classes, width)
 
 

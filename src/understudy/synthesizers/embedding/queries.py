@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 import torch
-from torch.nn import functional
 
 from understudy.synthesizers.embedding.features import brightness
 from understudy.synthesizers.embedding.labeller import MARGIN, standardised
+from understudy.synthesizers.shared.queries import of_known_class
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from understudy.synthesizers.embedding.labeller import Labeller
 
 __all__ = ["ClassSums", "FeatureSum", "LabellerGradient", "centred_features", "standard_features"]
+
+_SLACK = 1 + 1e-9
+"""Covers the rounding of a norm in float64."""
 
 
 class ClassSums:
@@ -45,7 +48,9 @@ class ClassSums:
     def add(self, sums: list[Tensor], batch: Batch) -> None:
         """PRIVATE: add the features of a batch."""
         assert batch.labels is not None
-        sums[0].index_add_(0, batch.labels, _of_norm_one(self._embedding(batch.x).double()))
+        features = _of_norm_one(self._embedding(batch.x).double())
+        known = of_known_class(batch.labels, self._classes)
+        sums[0].index_add_(0, batch.labels[known], features[known])
 
 
 def _of_norm_one(features: Tensor) -> Tensor:
@@ -66,7 +71,9 @@ def centred_features(labeller: Labeller, batch: Batch) -> Tensor:
 
 
 class FeatureSum:
-    """The sum of standardised moduli, behind a door to them: each has a norm below 1, so the sensitivity is 1.
+    """The sum of standardised moduli, behind a door to them: each is shortened to a norm of 1, the sensitivity.
+
+    The moduli of `standard_features` are shorter already and stay as they are.
 
     Args:
         width: how many moduli.
@@ -84,7 +91,10 @@ class FeatureSum:
 
     def add(self, sums: list[Tensor], batch: Batch) -> None:
         """PRIVATE: add a batch."""
-        sums[0] += batch.x.sum(dim=0, dtype=torch.float64)
+        features = batch.x.double()
+        norms = features.norm(dim=1, keepdim=True)
+        short = features / (norms * _SLACK).clamp(min=1.0)
+        sums[0] += torch.where(norms.isfinite(), short, 0.0).sum(dim=0)
 
 
 class LabellerGradient:
@@ -116,8 +126,9 @@ class LabellerGradient:
         assert batch.labels is not None
         features = batch.x.double()
         error = (features @ self._head).softmax(dim=1)
-        error -= functional.one_hot(batch.labels, self._head.shape[1])
+        error -= (batch.labels[:, None] == torch.arange(self._head.shape[1])).double()
         norms = features.norm(dim=1) * error.norm(dim=1)
         shrink = self.sensitivity / (MARGIN * norms.clamp(min=self.sensitivity))
-        error = torch.where(norms.isfinite().unsqueeze(1), error * shrink.unsqueeze(1), 0.0)
+        counted = norms.isfinite() & of_known_class(batch.labels, self._head.shape[1])
+        error = torch.where(counted.unsqueeze(1), error * shrink.unsqueeze(1), 0.0)
         sums[0].addmm_(features.T, error)

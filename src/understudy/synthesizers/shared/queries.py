@@ -11,9 +11,14 @@ if TYPE_CHECKING:
 
     from understudy.door.query import Batch
 
-__all__ = ["LabelCounts", "RowCount"]
+__all__ = ["LabelCounts", "RowCount", "of_known_class"]
 
 _MANY = 2**16
+
+
+def of_known_class(labels: Tensor, classes: int) -> Tensor:
+    """PRIVATE: which records have a label from 0 to classes − 1; by every query, any other counts nowhere."""
+    return (labels >= 0) & (labels < classes)
 
 
 class RowCount:
@@ -51,4 +56,5 @@ class LabelCounts:
     def add(self, sums: list[Tensor], batch: Batch) -> None:
         """PRIVATE: count the labels of a batch."""
         assert batch.labels is not None
-        sums[0] += torch.bincount(batch.labels, minlength=self._classes)
+        known = batch.labels[of_known_class(batch.labels, self._classes)]
+        sums[0] += torch.bincount(known, minlength=self._classes)
