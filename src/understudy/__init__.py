@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from understudy.release.sampling import sample
     from understudy.reporting.render import report
     from understudy.run.fit import fit
+    from understudy.run.synthesizer import Synthesizer
     from understudy.schema import CodeSchema, ImageSchema, Schema, TableSchema
     from understudy.synthesizers.protocol import Recipe
 
@@ -41,6 +42,7 @@ __all__ = [
     "Recipe",
     "Release",
     "Schema",
+    "Synthesizer",
     "TableSchema",
     "UnderstudyError",
     "__version__",
@@ -64,6 +66,7 @@ _HOMES = {
     "Recipe": "understudy.synthesizers.protocol",
     "Release": "understudy.release.release",
     "Schema": "understudy.schema",
+    "Synthesizer": "understudy.run.synthesizer",
     "TableSchema": "understudy.schema",
     "UnderstudyError": "understudy.errors",
     "audit": "understudy.auditing.configuration",
