@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from understudy.auditing.configuration import audit
     from understudy.auditing.verdict import Audit
     from understudy.data.draft import draft_schema
+    from understudy.data.editing import Draft
     from understudy.errors import UnderstudyError
     from understudy.evaluation import Evaluation, evaluate
     from understudy.planning import Plan, plan
@@ -36,6 +37,7 @@ __all__ = [
     "Audit",
     "Budget",
     "CodeSchema",
+    "Draft",
     "Evaluation",
     "ImageSchema",
     "Plan",
@@ -60,6 +62,7 @@ _HOMES = {
     "Audit": "understudy.auditing.verdict",
     "Budget": "understudy.privacy.budget",
     "CodeSchema": "understudy.schema",
+    "Draft": "understudy.data.editing",
     "Evaluation": "understudy.evaluation",
     "ImageSchema": "understudy.schema",
     "Plan": "understudy.planning",

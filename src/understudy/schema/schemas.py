@@ -7,7 +7,7 @@ import math
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from understudy.codec import from_toml, to_toml
 from understudy.errors import CallError, SchemaError
@@ -112,6 +112,13 @@ class TableSchema:
     def label_classes(self) -> tuple[str, ...] | None:
         """The names of the classes, or None without a label."""
         return self.label_column.values if self.label_column else None
+
+    @staticmethod
+    def draft(source: Any, **options: Any) -> Any:
+        """A first draft for a data frame or a file, with what is left to fill in; see `understudy.Draft.of`."""
+        import understudy  # the whole package, as users have it: this room itself reads no rows
+
+        return understudy.Draft.of(source, **options)
 
     def __repr__(self) -> str:
         return f"<TableSchema: {len(self.columns)} columns{_labelled(self.label)}>"
