@@ -12,7 +12,7 @@ ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "understudy"
 
 LEVELS = [
-    {"errors", "_version", "codec", "files", "escaping"},
+    {"errors", "_version", "codec", "files", "escaping", "calling", "notebook"},
     {"schema"},
     {"records"},
     {"privacy"},

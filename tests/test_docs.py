@@ -70,11 +70,13 @@ def test_every_command_of_the_readme_runs(tmp_path: Path) -> None:
 
 
 def test_the_python_of_the_readme_runs(tmp_path: Path) -> None:
-    """The library example works as printed."""
-    (code,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-    result = run(["-c", code], tmp_path)
-    assert result.returncode == 0, result.stderr
-    assert (tmp_path / "digits-release" / "card.json").exists()
+    """The library's examples work as printed, for tables and for images."""
+    for code in re.findall(r"```python\n(.*?)```", README, re.DOTALL):
+        result = run(["-c", code], tmp_path)
+        assert result.returncode == 0, result.stderr
+    for name in ("patients-release", "digits-in-python"):
+        assert (tmp_path / name / "card.json").exists()
+        assert (tmp_path / f"{name}.ledger").exists()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

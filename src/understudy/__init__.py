@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from understudy.auditing.configuration import audit
     from understudy.auditing.verdict import Audit
     from understudy.data.draft import draft_schema
+    from understudy.data.editing import Draft
     from understudy.errors import UnderstudyError
     from understudy.evaluation import Evaluation, evaluate
     from understudy.planning import Plan, plan
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from understudy.release.sampling import sample
     from understudy.reporting.render import report
     from understudy.run.fit import fit
+    from understudy.run.synthesizer import Synthesizer
     from understudy.schema import CodeSchema, ImageSchema, Schema, TableSchema
     from understudy.synthesizers.protocol import Recipe
 
@@ -35,12 +37,14 @@ __all__ = [
     "Audit",
     "Budget",
     "CodeSchema",
+    "Draft",
     "Evaluation",
     "ImageSchema",
     "Plan",
     "Recipe",
     "Release",
     "Schema",
+    "Synthesizer",
     "TableSchema",
     "UnderstudyError",
     "__version__",
@@ -58,12 +62,14 @@ _HOMES = {
     "Audit": "understudy.auditing.verdict",
     "Budget": "understudy.privacy.budget",
     "CodeSchema": "understudy.schema",
+    "Draft": "understudy.data.editing",
     "Evaluation": "understudy.evaluation",
     "ImageSchema": "understudy.schema",
     "Plan": "understudy.planning",
     "Recipe": "understudy.synthesizers.protocol",
     "Release": "understudy.release.release",
     "Schema": "understudy.schema",
+    "Synthesizer": "understudy.run.synthesizer",
     "TableSchema": "understudy.schema",
     "UnderstudyError": "understudy.errors",
     "audit": "understudy.auditing.configuration",

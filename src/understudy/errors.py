@@ -11,6 +11,7 @@ UnderstudyError
 ├── UnsupportedModel     a critic holds a layer whose private gradient is not defined
 ├── ReleaseError         a release folder is damaged, foreign, or unsafe to load
 ├── CheckpointError      a checkpoint cannot be written or resumed
+├── CallError            a function was called with arguments that it does not take
 ├── OutOfMemory          a private step does not fit in memory, however it is cut
 ├── ContractError        a synthesizer does not keep what every synthesizer promises
 ├── Interrupted          a run was asked to stop, and stopped in order
@@ -24,6 +25,7 @@ from __future__ import annotations
 
 __all__ = [
     "BudgetError",
+    "CallError",
     "CheckpointError",
     "ContractError",
     "DataError",
@@ -92,6 +94,10 @@ class UnsupportedModel(UnderstudyError):  # noqa: N818 - reads as what it is
 
 class ReleaseError(UnderstudyError):
     """A release folder is damaged, foreign, or unsafe to load."""
+
+
+class CallError(UnderstudyError, TypeError):
+    """A function of the library was called with arguments that it does not take."""
 
 
 class CheckpointError(UnderstudyError):

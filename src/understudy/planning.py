@@ -11,18 +11,22 @@ import math
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
+from understudy.calling import explained, number, whole
 from understudy.errors import BudgetError, PlanError
+from understudy.notebook import html_table
 from understudy.privacy.accounting import Spent, spent
 from understudy.privacy.budget import Adjacency, Budget
 from understudy.privacy.calibration import noise_for, steps_for
 from understudy.privacy.mechanisms import Charge, GaussianRelease, Selection, SubsampledGaussian
-from understudy.schema import Schema
+from understudy.schema import Schema, schema_of
 from understudy.synthesizers.protocol import Fixed, Recipe, Share, Steps
 from understudy.synthesizers.registry import default_recipe, find_recipe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
+    from understudy.synthesizers.prospect import Prospect
     from understudy.synthesizers.protocol import Asked
 
 __all__ = ["Plan", "plan"]
@@ -31,11 +35,14 @@ __all__ = ["Plan", "plan"]
 DEFAULT_SAMPLING_RATE = 0.01
 """The sampling rate when the number of rows is not public, so that it depends on nothing private."""
 
+WEAK_EPSILON = 20.0
+"""From here on a budget gets a remark: the promise allows odds of e^20, five hundred million to one."""
+
 _BASELINE_EPOCHS = 20
 """Passes over the rows of a baseline whose recipe leaves its steps to the budget."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Plan:
     """A run, decided and certified before data is touched.
 
@@ -112,6 +119,37 @@ class Plan:
         mechanism = next(found, None)
         return mechanism if isinstance(mechanism, GaussianRelease) else None
 
+    @property
+    def prospect(self) -> Prospect | None:
+        """What the budget buys in the user's terms; None without a schema or a budget, or if it cannot be told."""
+        if self.schema is None or self.budget is None:
+            return None
+        return self.recipe.prospect(self.schema, self.run_charges, self.rows)
+
+    @property
+    def remark(self) -> str | None:
+        """What is to be said about a budget that hardly promises anything; None for usual ones."""
+        if self.spent is None or self.spent.epsilon <= WEAK_EPSILON:
+            return None
+        return (
+            f"ε = {self.spent.epsilon:.4g} promises next to nothing: whoever thought that somebody is as likely in the "
+            f"data as not may become sure of it beyond all doubt. Usual budgets lie between 0.1 (strong) and 10 (weak)."
+        )
+
+    def __repr__(self) -> str:
+        cost = (
+            "NOT PRIVATE" if self.spent is None else f"ε = {self.spent.epsilon:.4g}, δ = {self.spent.delta:g}"
+        )
+        rows = "rows private" if self.rows is None else f"{self.rows:,} rows"
+        return f"<Plan {self.recipe.name}: {cost}, {rows}>"
+
+    def _repr_html_(self) -> str:
+        facts = [line.split("  ", 1) for line in str(self).splitlines() if "  " in line]
+        notes = [] if self.prospect is None else str(self.prospect).splitlines()
+        warning = "NOT PRIVATE: a baseline without noise" if self.spent is None else self.remark
+        rows = [(name, value.strip()) for name, value in facts]
+        return html_table(f"Plan of {self.recipe.name}", rows, warning=warning, notes=notes)
+
     def __str__(self) -> str:
         lines = [f"recipe            {self.recipe.name}", *self._mechanism_lines()]
         if self.spent is None:
@@ -146,8 +184,9 @@ def _or_none(epsilon: float | None) -> str:
     return "not defined" if epsilon is None else f"{epsilon:.4f}"
 
 
+@explained("understudy.plan(schema, epsilon=1, rows=None)")
 def plan(
-    schema: Schema | None = None,
+    schema: Schema | str | Path | None = None,
     *,
     epsilon: float | None,
     delta: float = 1e-5,
@@ -166,7 +205,7 @@ def plan(
     both, it refuses if they cost more than the budget.
 
     Args:
-        schema: the public description of the data; None for a calculation.
+        schema: the public description of the data, or the path of its file; None for a calculation.
         epsilon: the budget's ε, or None for a baseline without privacy.
         delta: the budget's δ; must be below 1/rows.
         adjacency: which data sets are neighbours.
@@ -181,9 +220,15 @@ def plan(
         accept_large_delta: allow δ ≥ 1/rows.
 
     Raises:
+        CallError: an argument is missing or of the wrong kind.
         BudgetError: the budget is too small for the run, or δ is too large for the rows.
         PlanError: the settings contradict each other, or have no effect on this recipe.
     """
+    schema = None if schema is None else schema_of(schema)
+    epsilon = None if epsilon is None else number("epsilon", epsilon)
+    delta, rows = number("delta", delta), None if rows is None else whole("rows", rows)
+    batch = None if batch is None else whole("batch", batch)
+    steps = None if steps is None else whole("steps", steps)
     found = default_recipe(schema).recipe if recipe is None else find_recipe(recipe, schema)
     chosen = _with_options(found, batch=batch, noise_multiplier=noise_multiplier, steps=steps)
     if schema is not None:

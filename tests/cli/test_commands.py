@@ -183,3 +183,51 @@ def test_an_existing_output_is_refused_before_training(patients: Path) -> None:
     result = understudy("fit", "patients.csv", "--epsilon", 1, "--out", "r", cwd=patients)
     assert result.returncode == 1
     assert "exists already" in result.stderr
+
+
+def test_a_missing_file_is_noticed_before_the_plan_is_printed(patients: Path) -> None:
+    """Nobody reads a plan for data that is not there; a pattern and a database file are noticed as well."""
+    for name, words in (("nowhere.csv", ()), ("no*.csv", ()), ("no.sqlite", ("--query", "select 1"))):
+        result = understudy(
+            "fit",
+            name,
+            *words,
+            "--schema",
+            "patients.toml",
+            "--epsilon",
+            "3",
+            "--out",
+            "release",
+            cwd=patients,
+        )
+        assert result.returncode == 1
+        assert "ε certified" not in result.stderr
+        assert "does not exist" in result.stderr or "no file matches" in result.stderr
+    assert not (patients / "release.ledger").exists()
+
+
+def test_fit_says_what_is_bought_and_refuses_what_buys_nothing(patients: Path) -> None:
+    """The noise stands beside the rows; a useless budget is spent with --anyway only, and the file's header is told."""
+    patients.joinpath("rows.csv").write_text((patients / "patients.csv").read_text().replace(",", ";"))
+    words = [
+        "fit",
+        "rows.csv",
+        "--schema",
+        "patients.toml",
+        "--rows",
+        "200",
+        "--delta",
+        "1e-3",
+        "--steps",
+        "3",
+    ]
+    poor = understudy(*words, "--epsilon", "0.01", "--out", "release", cwd=patients)
+    assert poor.returncode == 1
+    assert "will not be learned" in poor.stderr
+    assert "--anyway" in poor.stderr
+    assert sorted(path.name for path in patients.iterdir()) == ["patients.csv", "patients.toml", "rows.csv"]
+    assert understudy(*words, "--epsilon", "0.01", "--out", "poor", "--anyway", cwd=patients).returncode == 0
+    rich = understudy(*words, "--epsilon", "5", "--out", "release", cwd=patients)
+    assert rich.returncode == 0
+    assert "200 rows in 2 classes, about 100 each" in rich.stderr
+    assert "rows.csv is separated by semicolons" in rich.stderr

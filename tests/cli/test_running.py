@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 from tiny import tiny_frame, tiny_plan
-from understudy.cli.running import OWN_DATASET, beside, open_account, remove_finished_checkpoint
+from understudy.cli.running import remove_finished_checkpoint
 from understudy.errors import DataError, LedgerError, UnderstudyError
 from understudy.ledger.ledger import Ledger
 from understudy.run.checkpoint import Checkpoints
 from understudy.run.fit import fit
+from understudy.run.record import OWN_DATASET, beside, open_account
 
 
 def fail(release: Path, error: Exception) -> None:

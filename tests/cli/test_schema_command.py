@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from understudy.cli.schema import app
 from understudy.data import known_schema
 from understudy.errors import DataError, SchemaError
-from understudy.schema import schema_from_toml
+from understudy.schema import Integer, TableSchema, schema_from_toml
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -122,3 +122,87 @@ def test_every_command_teaches_by_an_example() -> None:
     for command in ("draft", "check", "show"):
         assert f"understudy schema {command}" in RUN.invoke(app, [command, "--help"]).stdout
     assert RUN.invoke(app, ["check"]).exit_code == 2
+
+
+PEOPLE = "patient_id;age;sex;dose;seen\n1;31;female;1,25;2001-02-03\n2;87;male;?;2019-11-30\n"
+
+
+def _drafted(folder: Path) -> Path:
+    path = folder / "people.toml"
+    (folder / "people.csv").write_text(PEOPLE)
+    result = RUN.invoke(app, ["draft", str(folder / "people.csv"), "--out", str(path)])
+    assert "understudy schema edit" in result.stderr
+    return path
+
+
+def test_edit_takes_everything_by_options(tmp_path: Path) -> None:
+    """A script fills a draft in without a question, and what comes out fits the file."""
+    path = _drafted(tmp_path)
+    words = [
+        "--confirm",
+        "--usual",
+        "--study",
+        "2000-01-01..2020-12-31",
+        "--set",
+        "seen.unit=day",
+        "--set",
+        "label=sex",
+    ]
+    words += ["--set", "dose.lower=0", "--set", "dose.upper=500", "--set", "dose.missing=yes", "--no-ask"]
+    result = RUN.invoke(app, ["edit", str(path), *words])
+    assert result.exit_code == 0, result.output
+    assert "is complete" in result.stderr
+    checked = RUN.invoke(app, ["check", str(tmp_path / "people.csv"), "--schema", str(path), "--json"])
+    facts = json.loads(checked.stdout)
+    assert (facts["fits"], facts["clipped"]) == (True, 0)
+
+
+def test_edit_counts_what_is_left(tmp_path: Path) -> None:
+    """Without a terminal nothing is asked; what is left is counted and named, and what was given is kept."""
+    path = _drafted(tmp_path)
+    before = RUN.invoke(app, ["edit", str(path), "--set", "age.lower=0"])
+    assert before.exit_code == 0
+    assert "age.upper" in before.stderr
+    assert "age.lower" not in before.stderr
+    after = RUN.invoke(app, ["edit", str(path), "--leave-out", "age"])
+    assert "age.upper" not in after.stderr
+    for wrong in ("age", "age.lower", "=3"):
+        assert isinstance(RUN.invoke(app, ["edit", str(path), "--set", wrong]).exception, SchemaError)
+    assert isinstance(RUN.invoke(app, ["edit", str(path), "--study", "2020"]).exception, SchemaError)
+
+
+def test_edit_is_a_conversation(tmp_path: Path) -> None:
+    """Enter takes what is offered, wrong answers are asked again, - leaves out, and what is left is counted."""
+    path = _drafted(tmp_path)
+    answers = {
+        "label": ["?", "sex"],
+        "missing_text": [""],
+        "file.decimal": [""],
+        "age.kind": [""], "age.lower": [""], "age.upper": ["-5", "110"], "age.missing": ["no"],
+        "sex.kind": [""], "sex.categories": ["female, male, other"], "sex.missing": [""],
+        "dose.kind": ["-"],
+        "seen.kind": [""], "seen.lower": ["2000-01-01"], "seen.upper": ["2020-12-31"], "seen.unit": [""],
+        "seen.missing": [""],
+    }  # fmt: skip
+    typed = "\n".join(line for lines in answers.values() for line in lines) + "\n"
+    result = RUN.invoke(app, ["edit", str(path), "--ask"], input=typed)
+    assert result.exit_code == 0, result.output
+    assert "that cannot be: column 'age'" in result.stdout
+    assert "(1 left)" in result.stdout
+    assert "is complete" in result.stderr
+    schema = schema_from_toml(path.read_text())
+    assert isinstance(schema, TableSchema)
+    assert [column.name for column in schema.columns] == ["age", "sex", "seen"]
+    assert schema.columns[0] == Integer("age", 0, 110)
+    assert schema.label_classes == ("female", "male", "other")
+
+
+def test_edit_can_be_left_and_taken_up(tmp_path: Path) -> None:
+    """q and the end of the input keep every answer that was given."""
+    path = _drafted(tmp_path)
+    for typed in ("sex\n", "\nq\n"):
+        assert RUN.invoke(app, ["edit", str(path), "--ask"], input=typed).exit_code == 0
+    text = path.read_text()
+    assert 'label = "sex"\n' in text
+    assert "# missing_text" not in text
+    assert "FILL IN" in text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
@@ -18,6 +19,7 @@ from understudy.auditing.rehearsal import (
 from understudy.auditing.step import Thoroughness, audit_step
 from understudy.auditing.verdict import Audit, Outcome, Reading, judge
 from understudy.auditing.wide import WideCritic
+from understudy.calling import explained
 from understudy.door.noise import SecureNoise, SeededNoise
 from understudy.dpsgd.clipping import MicrobatchClip
 from understudy.errors import PlanError
@@ -45,8 +47,9 @@ _LARGE = 512
 """Hidden units from which on a dense critic's own weights cost more than the places of canaries."""
 
 
+@explained("understudy.audit(plan)")
 def audit(
-    subject: Plan | Release,
+    subject: Plan | Release | str | Path,
     *,
     canaries: int | None = None,
     thoroughness: Thoroughness | None = None,
@@ -60,7 +63,7 @@ def audit(
     chosen among several, the run is audited against the ε of the choice, not the choice itself.
 
     Args:
-        subject: what is to be trained, or a release, whose plan is taken; it must be private.
+        subject: what is to be trained, or a release (or its folder), whose plan is taken; it must be private.
         canaries: how many canaries are used; by default as many as suit the critic's size.
         thoroughness: how much is observed.
         seed: of noise and coins, for repeatable audits; None takes the noise that training takes.
@@ -69,6 +72,8 @@ def audit(
     Raises:
         PlanError: the plan is a baseline without privacy.
     """
+    if isinstance(subject, str | Path):
+        subject = Release.load(subject)
     plan = subject.card.plan if isinstance(subject, Release) else subject
     if plan.budget is None or plan.spent is None:
         raise PlanError(

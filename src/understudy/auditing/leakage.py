@@ -16,7 +16,7 @@ from understudy.auditing.membership import MembershipResult, distance_scores, me
 from understudy.errors import EvaluationError
 from understudy.records.encode import encode
 from understudy.records.images import Images
-from understudy.run.fit import fit
+from understudy.run.fit import run_plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -166,7 +166,7 @@ def _shadows(
     for number in range(shadows):
         coins = rng.random(len(game.member)) < 0.5 if number % 2 == 0 else ~trained[-1][1]
         inside = _joined(_taken(game.tried, np.flatnonzero(coins)), game.rest)
-        shadow = fit(inside, release.card.plan)
+        shadow = run_plan(inside, release.card.plan)
         trained.append((vectors(shadow.sample(synthetic, seed=number)), coins))
         if on_progress is not None:
             on_progress(number + 1)

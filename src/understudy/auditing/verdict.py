@@ -6,6 +6,8 @@ import enum
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from understudy.notebook import html_table
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -76,7 +78,7 @@ class Verdict:
         return {Outcome.PASS: 0, Outcome.FAIL: 3, Outcome.INCONCLUSIVE: 4}[self.outcome]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Audit:
     """What an audit found.
 
@@ -104,6 +106,17 @@ class Audit:
     def lower_bound(self) -> float:
         """The largest lower bound on ε that any reading proved."""
         return max((r.lower_bound for r in self.readings if r.lower_bound is not None), default=0.0)
+
+    def __repr__(self) -> str:
+        return (
+            f"<Audit of {self.subject}: {self.verdict.outcome.value}, ε ≥ {self.lower_bound:.4g} shown, "
+            f"{self.claimed_epsilon:.4g} claimed>"
+        )
+
+    def _repr_html_(self) -> str:
+        rows = [(one.name, one.outcome.value, one.says) for one in self.readings]
+        title = f"Audit of {self.subject}: {self.verdict.outcome.value}"
+        return html_table(title, rows, head=("reading", "outcome", "says"), notes=[self.verdict.says])
 
     def reading(self, name: str) -> Reading:
         """The reading of that name; KeyError if it was not made."""

@@ -10,7 +10,7 @@ import io
 import json
 import re
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
@@ -19,6 +19,9 @@ from rich.text import Text
 
 from understudy.escaping import for_terminal
 
+if TYPE_CHECKING:
+    from understudy.planning import Plan
+
 __all__ = [
     "complain",
     "err",
@@ -26,6 +29,7 @@ __all__ = [
     "print_json",
     "print_markdown",
     "say",
+    "show_plan",
     "suit_any_terminal",
     "warn_not_private",
 ]
@@ -76,6 +80,15 @@ def _as_json(found: re.Match[str]) -> str:
 def print_markdown(text: str) -> None:
     """Print Markdown, laid out, to standard output."""
     out.print(Markdown(for_terminal(text), hyperlinks=False))
+
+
+def show_plan(plan: Plan, console: Console) -> None:
+    """Print a plan, what it buys, and what is to be said about its budget."""
+    console.print(str(plan))
+    if plan.prospect is not None:
+        console.print(str(plan.prospect))
+    if plan.remark is not None:
+        console.print(Text.assemble(("weak", "bold red"), ": ", for_terminal(plan.remark)))
 
 
 def warn_not_private(reasons: tuple[str, ...]) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from understudy.cli.console import complain, err, print_json, warn_not_private
+from understudy.cli.console import complain, err, print_json, say, show_plan, warn_not_private
 from understudy.cli.options import (
     AcceptLargeDelta,
     AsJson,
@@ -27,9 +27,8 @@ from understudy.cli.options import (
     Steps,
 )
 from understudy.cli.running import (
-    beside,
     chosen_recipe,
-    open_account,
+    command_line,
     remove_finished_checkpoint,
     saved_plan,
     stopping,
@@ -37,6 +36,7 @@ from understudy.cli.running import (
 from understudy.privacy.budget import Adjacency
 from understudy.run.devices import Device
 from understudy.run.progress import progress_bar
+from understudy.run.record import beside, open_account
 from understudy.run.threads import choose_threads
 
 if TYPE_CHECKING:
@@ -85,6 +85,9 @@ def fit_command(
         int | None, typer.Option(help="Repeatable noise, for tests; the release is NOT PRIVATE.")
     ] = None,
     accept_large_delta: AcceptLargeDelta = False,
+    anyway: Annotated[
+        bool, typer.Option("--anyway", help="Spend the budget although noise will drown what it buys.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Train a generator under differential privacy and release it.
@@ -97,14 +100,17 @@ def fit_command(
         understudy fit mnist --recipe dp-cgan --sigma 1.15 --epsilon 9.6 --out paper-release
     """
     from understudy.data.databases import source_of
+    from understudy.data.read import refuse_absent
     from understudy.errors import PlanError
     from understudy.planning import plan as make_plan
+    from understudy.run.asked import refuse_useless
     from understudy.run.checkpoint import Checkpoints
 
     if out.exists():
         finished = " It is complete." if remove_finished_checkpoint(out, ledger) else ""
         raise PlanError(f"{out} exists already.{finished} Remove it or choose another name for --out.")
     records: object = source_of(data, query)
+    refuse_absent(records)
     if plan is not None:
         made = saved_plan(plan)
     else:
@@ -129,7 +135,9 @@ def fit_command(
     if time_budget is not None:
         made = _in_time(made, steps, time_budget, working, device)
     if not as_json:
-        err.print(str(made))
+        show_plan(made, err)
+    if not anyway:
+        refuse_useless(made)
     release = _train(
         records,
         made,
@@ -179,7 +187,9 @@ def _train(
 
     with (
         stopping() as signals,
-        open_account(plan, out, ledger, dataset, checkpoints.every) as account,
+        open_account(
+            plan, out, ledger, dataset, checkpoints.every, command=command_line(), say=err.print
+        ) as account,
         progress_bar() as bar,
     ):
         try:
@@ -193,6 +203,7 @@ def _train(
                 stop=signals.asked,
                 insecure_seed=insecure_seed,
                 device=device,
+                on_note=lambda note: say(f"note: {note}", to_err=True),
             )
         except Interrupted as notice:
             bar.stop()

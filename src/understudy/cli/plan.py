@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from understudy.cli.console import out, print_json
+from understudy.cli.console import out, print_json, show_plan
 from understudy.cli.options import (
     AcceptLargeDelta,
     AsJson,
@@ -78,7 +78,7 @@ def plan_command(
     if as_json:
         print_json(to_plain(made))
         return
-    out.print(str(made))
+    show_plan(made, out)
     if made.sampled is not None:
         out.print(_alternatives(made))
 

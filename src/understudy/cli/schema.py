@@ -10,6 +10,7 @@ import typer
 
 from understudy.cli.console import complain, print_json, say
 from understudy.cli.options import Query
+from understudy.cli.schema_edit import edit
 from understudy.errors import SchemaError
 from understudy.files import write_whole
 
@@ -96,12 +97,17 @@ def draft(
         return
     write_whole(out, text, error=SchemaError, new=True)
     say(f"wrote {out}" + ("" if from_public else f"; {_what_is_left(text)}"), to_err=True)
+    if not from_public:
+        say(f"fill it in with: understudy schema edit {out}", to_err=True)
 
 
 def _what_is_left(text: str) -> str:
     confirm = text.count("FROM THE ROWS: confirm")
     left = f"{text.count('FILL IN:')} facts to fill in"
     return left + (f", {confirm} guesses from private rows to confirm" if confirm else "")
+
+
+app.command()(edit)
 
 
 @app.command()

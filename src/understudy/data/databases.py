@@ -85,12 +85,16 @@ class Database:
         """PRIVATE: the answer, for whatever reads Arrow."""
         return self.table().__arrow_c_stream__(requested_schema)
 
+    def refuse_absent(self) -> None:
+        """Refuse a database file that is not there."""
+        if _kind_of(self.address) is not DatabaseKind.POSTGRESQL and not Path(_path(self.address)).is_file():
+            raise DataError(f"{self} does not exist")
+
     @contextmanager
     def _answer(self) -> Iterator[Any]:
         kind = _kind_of(self.address)
         assert kind is not None
-        if kind is not DatabaseKind.POSTGRESQL and not Path(_path(self.address)).is_file():
-            raise DataError(f"{self} does not exist")
+        self.refuse_absent()
         connect = _driver(kind)
         try:
             with connect(self.address) as connection, connection.cursor() as cursor:

@@ -21,7 +21,8 @@ from understudy.data.learned import learned_from_cells, learned_from_frame, spel
 from understudy.data.pictures import folder_classes, is_idx
 from understudy.data.places import places_of
 from understudy.data.read import read
-from understudy.data.typical import Typical, typical, why_left_out
+from understudy.data.typical import Typical, typical, usual_categories, why_left_out
+from understudy.errors import SchemaError
 from understudy.schema import (
     Binary,
     Categorical,
@@ -33,11 +34,12 @@ from understudy.schema import (
     ImageSchema,
     Integer,
     LongFile,
+    Ordinal,
     TableSchema,
     schema_to_toml,
 )
 
-__all__ = ["draft_schema"]
+__all__ = ["blank_column", "draft_schema"]
 
 _PREFACE = """\
 # Draft of a schema for {name}, from {basis}.
@@ -131,6 +133,19 @@ def _file_lines(known: FileFormat, spelled: FileFormat, mark: _Mark) -> list[str
     return ["", "[file]", *lines] if lines else []
 
 
+def blank_column(name: str, kind: str) -> list[str]:
+    """The lines of a column of a kind that the curator chose, with everything else to be filled in.
+
+    Raises:
+        SchemaError: there is no such kind.
+    """
+    kinds = {one.kind: one for one in (Continuous, Integer, Categorical, Binary, Ordinal, Datetime)}
+    if kind not in kinds:
+        raise SchemaError(f"column {name!r} cannot be {kind!r}; choose one of {', '.join(kinds)}")
+    found = Guess(kinds[kind], truths=("0", "1") if kind == Binary.kind else None)
+    return _column_lines(name, found, _Mark(from_rows=False))
+
+
 def _column_lines(name: str, found: Guess, mark: _Mark) -> list[str]:
     lines = [mark(f'kind = "{found.kind.kind}"'), f"name = {json.dumps(name, ensure_ascii=False)}"]
     if found.kind is Binary and found.stored_as is CellType.BOOL:
@@ -147,13 +162,25 @@ def _column_lines(name: str, found: Guess, mark: _Mark) -> list[str]:
             lines.append(
                 "# FROM THE ROWS: free text or identifiers, it seems. Remove the column, or list its values:"
             )
-        what = "every value that can occur (or choose another kind)"
-        lines.append(f'# categories = ["...", "..."]  # FILL IN: {what}')
+        lines.append(_categories(name))
+    elif found.kind is Ordinal:
+        lines.append(
+            '# levels = ["...", "..."]  # FILL IN: every value that can occur, from the least to the greatest'
+        )
     if found.kind is Continuous:
         lines.append("# decimals = 1  # if you like: synthetic values are rounded to this many places")
     lines += [] if found.stored_as is None else [f'stored_as = "{found.stored_as.value}"']
     lines += [] if found.timezone is None else [f'timezone = "{found.timezone}"']
     return [*lines, "missing = false  # FILL IN: true if cells may be empty"]
+
+
+def _categories(name: str) -> str:
+    usual = usual_categories(name)
+    what = "every value that can occur (or choose another kind)"
+    if usual is None:
+        return f'# categories = ["...", "..."]  # FILL IN: {what}'
+    values = json.dumps(usual.values, ensure_ascii=False)
+    return f"# categories = {values}  # FILL IN: {what}; these are usual for {usual.what}"
 
 
 def _bounds(what: str, usual: Typical | None) -> list[str]:

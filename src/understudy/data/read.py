@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from understudy.data.public.fetch import Progress
     from understudy.schema import Schema
 
-__all__ = ["read"]
+__all__ = ["read", "refuse_absent"]
 
 
 def read(
@@ -118,6 +118,24 @@ def _read_path(source: str | Path, schema: Schema | None, on_progress: Progress 
         f"{path} is of no known kind. Give a table (.csv, .tsv, .txt, .data, .jsonl, .parquet, .arrow, .xlsx), .npz, "
         "an IDX file (name ends in -ubyte or -ubyte.gz) or a folder with one subfolder of images per class."
     )
+
+
+def refuse_absent(source: object) -> None:
+    """Refuse a source that is not there, before anything else is done; what is there is not read.
+
+    Raises:
+        DataError: no file is at the path, matches the pattern, or holds the database.
+    """
+    if isinstance(source, Database):
+        source.refuse_absent()
+    if not isinstance(source, str | Path) or str(source).partition(":")[0] in known_names():
+        return
+    if "://" in str(source):
+        return
+    if Path(source).exists() or not any(mark in str(source) for mark in "*?["):
+        _refuse_absent(Path(source))
+    else:
+        places_of(source)
 
 
 def _refuse_absent(path: Path) -> None:

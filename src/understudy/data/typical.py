@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-__all__ = ["Typical", "typical", "why_left_out"]
+__all__ = ["Typical", "UsualCategories", "typical", "usual_categories", "why_left_out"]
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,40 @@ _USUAL = (
     (r"lon(g|gitude)?|lng", Typical("longitudes", "-180", "180")),
     (r"hours?_?per_?week", Typical("hours of a week", "0", "168")),
 )
+
+
+@dataclass(frozen=True)
+class UsualCategories:
+    """Values that are usual for what a name says, from a public standard."""
+
+    what: str
+    values: tuple[str, ...]
+
+
+_COUNTRIES = """
+AD AE AF AG AI AL AM AO AQ AR AS AT AU AW AX AZ BA BB BD BE BF BG BH BI BJ BL BM BN BO BQ BR BS BT BV BW BY BZ CA CC CD
+CF CG CH CI CK CL CM CN CO CR CU CV CW CX CY CZ DE DJ DK DM DO DZ EC EE EG EH ER ES ET FI FJ FK FM FO FR GA GB GD GE GF
+GG GH GI GL GM GN GP GQ GR GS GT GU GW GY HK HM HN HR HT HU ID IE IL IM IN IO IQ IR IS IT JE JM JO JP KE KG KH KI KM KN
+KP KR KW KY KZ LA LB LC LI LK LR LS LT LU LV LY MA MC MD ME MF MG MH MK ML MM MN MO MP MQ MR MS MT MU MV MW MX MY MZ NA
+NC NE NF NG NI NL NO NP NR NU NZ OM PA PE PF PG PH PK PL PM PN PR PS PT PW PY QA RE RO RS RU RW SA SB SC SD SE SG SH SI
+SJ SK SL SM SN SO SR SS ST SV SX SY SZ TC TD TF TG TH TJ TK TL TM TN TO TR TT TV TW TZ UA UG UM US UY UZ VA VC VE VG VI
+VN VU WF WS YE YT ZA ZM ZW"""
+_ICD_CHAPTERS = """
+A00-B99 C00-D48 D50-D90 E00-E90 F00-F99 G00-G99 H00-H59 H60-H95 I00-I99 J00-J99 K00-K93 L00-L99 M00-M99 N00-N99 O00-O99
+P00-P96 Q00-Q99 R00-R99 S00-T98 V01-Y98 Z00-Z99 U00-U99"""
+_USUAL_CATEGORIES = (
+    (r"country|nation(ality)?|land", UsualCategories("countries by ISO 3166", tuple(_COUNTRIES.split()))),
+    (
+        r"icd(_?10)?_?chapter|diagnosis_?chapter|chapter",
+        UsualCategories("chapters of ICD-10", tuple(_ICD_CHAPTERS.split())),
+    ),
+    (r"sex|gender|geschlecht", UsualCategories("sexes", ("female", "male"))),
+    (r"blood_?(group|type)", UsualCategories("blood groups", ("0", "A", "B", "AB"))),
+    (
+        r"weekday|day_?of_?week",
+        UsualCategories("days of a week", ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")),
+    ),
+)
 _IDENTIFIERS = (
     r"(id|ids|uuid|guid|key|mrn|ssn|iban|nr|no|number|index|email|e_?mail|phone|telephone|passport|rowid)"
 )
@@ -49,6 +83,15 @@ def typical(name: str) -> Typical | None:
     plain = _plain(name)
     for pattern, usual in reversed(_USUAL):
         if re.fullmatch(rf"(.*_)?({pattern})(_.*)?", plain):
+            return usual
+    return None
+
+
+def usual_categories(name: str) -> UsualCategories | None:
+    """Return the usual values of a column of categories with this name, or None."""
+    plain = _plain(name)
+    for pattern, usual in _USUAL_CATEGORIES:
+        if re.fullmatch(rf"(.*_)?({pattern})", plain):
             return usual
     return None
 

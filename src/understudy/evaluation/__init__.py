@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from understudy.evaluation.learners import Learner
     from understudy.evaluation.result import Better, Evaluation, Group, Measure
-    from understudy.evaluation.run import Synthesizer, evaluate
+    from understudy.evaluation.run import Evaluated, evaluate
 
-__all__ = ["Better", "Evaluation", "Group", "Learner", "Measure", "Synthesizer", "evaluate"]
+__all__ = ["Better", "Evaluated", "Evaluation", "Group", "Learner", "Measure", "evaluate"]
 
 _HOME = {
     "Better": "result",
@@ -21,7 +21,7 @@ _HOME = {
     "Group": "result",
     "Learner": "learners",
     "Measure": "result",
-    "Synthesizer": "run",
+    "Evaluated": "run",
     "evaluate": "run",
 }
 

@@ -24,7 +24,7 @@ from understudy.evaluation.layout import Layout
 from understudy.evaluation.learners import Learner, train
 from understudy.evaluation.queries import BINS, MeasureCounts, column_counts
 from understudy.evaluation.result import Better, Group, Measure
-from understudy.evaluation.run import ReleaseSource, Rows, Synthesizer
+from understudy.evaluation.run import Evaluated, ReleaseSource, Rows
 from understudy.evaluation.tables import total_variation
 from understudy.privacy.calibration import noise_for
 from understudy.privacy.mechanisms import Charge, GaussianRelease
@@ -112,7 +112,7 @@ def evaluation_charge(budget: Budget) -> Charge:
 
 
 def publish_measures(
-    release: Synthesizer,
+    release: Evaluated,
     test: Rows,
     charge: Charge,
     *,
@@ -153,7 +153,7 @@ def publish_measures(
 
 
 def _synthetic_marginals(
-    release: Synthesizer, layout: Layout | None, rows: int, seed: int
+    release: Evaluated, layout: Layout | None, rows: int, seed: int
 ) -> tuple[Floats, ...]:
     if layout is None:
         return ()

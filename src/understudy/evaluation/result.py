@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from understudy import codec
 from understudy.errors import EvaluationError
+from understudy.notebook import html_table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -35,6 +36,7 @@ __all__ = [
 ]
 
 
+_HEADINGS = ("measure", "value", "95 % interval", "ceiling", "floor", "better")
 _LARGEST = 1e15
 """A larger number in a file is a mistake or an attack; charts could not hold it."""
 
@@ -205,7 +207,7 @@ class Pictures:
             raise EvaluationError(f"{len(self.synthetic)} pictures have {len(self.nearest)} neighbours.")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Evaluation:
     """All measures of one release, with the facts needed to repeat them.
 
@@ -278,12 +280,20 @@ class Evaluation:
         plain = codec.plain_from_json(text, error=EvaluationError)
         return codec.from_plain(cls, _numbers(plain, ""), error=EvaluationError)
 
+    def __repr__(self) -> str:
+        return f"<Evaluation: {len(self.measures)} measures>"
+
+    def _repr_html_(self) -> str:
+        rows = [_cells(measure) for group in Group for measure in self.of(group)]
+        caption = "† reads private rows: internal, not for publication"
+        return html_table("Evaluation", rows, head=_HEADINGS, notes=[caption, *self.notes])
+
     def table(self) -> Table:
         """A rich table: one line per measure, grouped by question."""
         from rich.table import Table
 
         table = Table(title="Evaluation", caption="† reads private rows: internal, not for publication")
-        for heading in ("measure", "value", "95 % interval", "ceiling", "floor", "better"):
+        for heading in _HEADINGS:
             table.add_column(heading, justify="left" if heading in ("measure", "better") else "right")
         for group in Group:
             for measure in self.of(group):

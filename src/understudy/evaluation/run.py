@@ -7,11 +7,14 @@ Synthetic records are drawn from the release in here. `test` are real rows kept 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
 import pandas as pd
 
+from understudy.calling import explained
+from understudy.data import read
 from understudy.errors import EvaluationError
 from understudy.evaluation.closeness import closeness
 from understudy.evaluation.codes import code_fidelity, code_marginals
@@ -23,17 +26,17 @@ from understudy.evaluation.threads import usable_cores
 from understudy.evaluation.utility import IMAGE_LEARNERS, TABLE_LEARNERS, Labelled, utility
 from understudy.records.encode import decode, encode
 from understudy.records.images import Images
+from understudy.release.release import release_of
 from understudy.schema import CodeSchema, ImageSchema, Schema, TableSchema
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from understudy.evaluation.intervals import Progress
     from understudy.evaluation.learners import Learner
     from understudy.records.encode import Encoded
 
-__all__ = ["ReleaseSource", "Synthesizer", "evaluate"]
+__all__ = ["Evaluated", "ReleaseSource", "evaluate"]
 
 PUBLIC_ROWS = 1_000
 """Synthetic rows behind a measure that may be published: a constant, because any other number tells real rows."""
@@ -51,7 +54,7 @@ class Held(Protocol):
 Rows: TypeAlias = pd.DataFrame | Images | Held
 
 
-class Synthesizer(Protocol):
+class Evaluated(Protocol):
     """What is evaluated: a `Release`, or anything else that knows its schema and can be sampled."""
 
     @property
@@ -73,7 +76,7 @@ class ReleaseSource:
         drawn: rows that were sampled already, and the seed that gives them.
     """
 
-    release: Synthesizer
+    release: Evaluated
     drawn: tuple[int, pd.DataFrame | Images] | None = None
 
     def draw(self, rows: int, seed: int) -> Labelled:
@@ -92,11 +95,12 @@ def labelled(encoded: Encoded, schema: Schema) -> Labelled:
     return Labelled(encoded.x, encoded.labels, len(schema.label_classes))
 
 
+@explained("understudy.evaluate(release, test_rows, reference=training_rows)")
 def evaluate(
-    release: Synthesizer,
-    test: Rows,
+    release: Evaluated | str | Path,
+    test: Rows | str | Path,
     *,
-    reference: Rows | None = None,
+    reference: Rows | str | Path | None = None,
     rows: int | None = None,
     seeds: Sequence[int] = (0, 1, 2),
     learners: Sequence[Learner] | None = None,
@@ -109,8 +113,8 @@ def evaluate(
     """Measure utility, fidelity and closeness of a release.
 
     Args:
-        release: what synthetic records are drawn from.
-        test: real rows that training never saw.
+        release: what synthetic records are drawn from, or the path of a release's folder.
+        test: real rows that training never saw, or where they are.
         reference: the real training rows, for ceilings, the domain classifier and closeness; None leaves
             these out.
         rows: synthetic rows to draw; as many as reference (or test) rows by default.
@@ -122,9 +126,11 @@ def evaluate(
         workers: trainings at a time, as many as cores by default; the numbers do not depend on it.
         on_progress: called with what is being done and the finished share.
     """
+    if isinstance(release, str | Path):
+        release = release_of(release)
     schema = release.schema
-    real = encode(test, schema)
-    trained_on = None if reference is None else encode(reference, schema)
+    real = encode(_rows(test, schema), schema)
+    trained_on = None if reference is None else encode(_rows(reference, schema), schema)
     if few and trained_on is None:
         raise EvaluationError(
             "the semi-supervised task takes its labelled images from the reference rows: give some."
@@ -170,7 +176,7 @@ def evaluate(
 
 
 def _semi_supervised(
-    release: Synthesizer, reference: Labelled, test: Labelled, few: Sequence[int]
+    release: Evaluated, reference: Labelled, test: Labelled, few: Sequence[int]
 ) -> tuple[Measure, ...]:
     """Algorithm 4 of dp-gan, which needs the generator's codes and so a release with weights."""
     from understudy.evaluation.semisupervised import few_labels
@@ -250,6 +256,11 @@ def _frame(encoded: Encoded, schema: TableSchema) -> pd.DataFrame:
     frame = decode(encoded.x, encoded.labels, schema)
     assert isinstance(frame, pd.DataFrame)
     return frame
+
+
+def _rows(given: Rows | str | Path, schema: Schema) -> Rows:
+    """Records, or those that are at this place."""
+    return read(given, schema) if isinstance(given, str | Path) else given
 
 
 @dataclass(frozen=True)

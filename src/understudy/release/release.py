@@ -18,8 +18,10 @@ from typing import TYPE_CHECKING
 
 from understudy import codec, files
 from understudy._version import __version__
+from understudy.calling import explained
 from understudy.certificate import checked_plan
-from understudy.errors import ReleaseError
+from understudy.errors import CallError, ReleaseError
+from understudy.notebook import html_table
 from understudy.planning import Plan
 from understudy.release.readme import model_card
 
@@ -40,6 +42,7 @@ __all__ = [
     "Package",
     "Release",
     "read_plain_file",
+    "release_of",
 ]
 
 FORMAT = 2
@@ -115,7 +118,7 @@ class Card:
         return self.plan.private and not self.warnings
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Release:
     """A generator that may be published, with the card that says why.
 
@@ -132,9 +135,31 @@ class Release:
         assert self.card.plan.schema is not None
         return self.card.plan.schema
 
+    def __repr__(self) -> str:
+        plan = self.card.plan
+        cost = (
+            "NOT PRIVATE" if not self.card.private or plan.spent is None else f"ε = {plan.spent.epsilon:.4g}"
+        )
+        return f"<Release of {plan.recipe.name}: {cost}, makes {self.schema!r}>"
+
+    def _repr_html_(self) -> str:
+        plan, spent = self.card.plan, self.card.plan.spent
+        rows: list[tuple[object, ...]] = [("recipe", plan.recipe.name), ("makes", repr(self.schema))]
+        if spent is not None:
+            rows += [
+                ("ε", f"{spent.epsilon:.4f}"),
+                ("δ", f"{spent.delta:g}"),
+                ("neighbours", spent.adjacency.value),
+            ]
+            rows += [("charged", charge.purpose) for charge in plan.charges]
+        reasons = " ".join(self.card.warnings or ("trained without noise.",))
+        warning = None if self.card.private else f"NOT PRIVATE: {reasons}"
+        return html_table("Release", rows, warning=warning, notes=self.card.notes)
+
+    @explained("release.sample(1000)")
     def sample(
         self,
-        rows: int,
+        rows: float,
         *,
         label: str | None = None,
         counts: Mapping[str, int] | None = None,
@@ -146,6 +171,7 @@ class Release:
 
         return sample(self, rows, label=label, counts=counts, seed=seed, certainty=certainty)
 
+    @explained('release.save("folder")')
     def save(self, path: str | Path) -> Path:
         """Write the folder, under a temporary name first, so that a half-written release never exists.
 
@@ -183,6 +209,21 @@ class Release:
                 f"{folder / WEIGHTS} is not the file that the card describes; it was damaged or replaced."
             )
         return cls(card, weights_from_bytes(blob, recipe, schema))
+
+
+def release_of(given: Release | str | Path) -> Release:
+    """A release, or the one in this folder.
+
+    Raises:
+        CallError: it is neither.
+    """
+    if isinstance(given, Release):
+        return given
+    if isinstance(given, str | Path):
+        return Release.load(given)
+    raise CallError(
+        f"a release is expected, or the path of its folder, and this is a {type(given).__name__}."
+    )
 
 
 def packages_in_use() -> tuple[Package, ...]:

@@ -8,14 +8,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from understudy.calling import explained, whole
 from understudy.errors import ReleaseError
 from understudy.records.encode import decode
 from understudy.records.images import Images
+from understudy.release.release import release_of
 from understudy.release.weights import model_with
 from understudy.synthesizers.protocol import Request
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from pathlib import Path
 
     import pandas as pd
 
@@ -27,9 +30,10 @@ CHUNK = 4096
 """Records that are made at a time; bounds the memory of a draw of any size."""
 
 
+@explained("understudy.sample(release, 1000)")
 def sample(
-    release: Release,
-    rows: int,
+    release: Release | str | Path,
+    rows: float,
     *,
     label: str | None = None,
     counts: Mapping[str, int] | None = None,
@@ -39,8 +43,8 @@ def sample(
     """Draw synthetic records, all in memory.
 
     Args:
-        release: the generator.
-        rows: how many records; with `counts`, their sum.
+        release: the generator, or the path of its folder.
+        rows: how many records, a whole number such as 1000 or 1e3; with `counts`, their sum.
         label: make only records of this class.
         counts: make exactly this many records of each class, in this order.
         seed: the same seed gives the same records; None draws fresh ones.
@@ -66,8 +70,8 @@ def sample(
 
 
 def sample_chunks(
-    release: Release,
-    rows: int,
+    release: Release | str | Path,
+    rows: float,
     *,
     label: str | None = None,
     counts: Mapping[str, int] | None = None,
@@ -80,8 +84,9 @@ def sample_chunks(
         ReleaseError: a class is unknown, a number is negative, the generator was not trained with labels, or there is
             no labeller to be certain.
     """
+    release, rows = release_of(release), whole("rows", rows)
     if rows < 0 or (rows == 0 and not counts):
-        raise ReleaseError(f"the number of records must be positive, got {rows}.")
+        raise ReleaseError(f"the number of records must be positive, as in sample(1000); got {rows}.")
     schema, model = release.schema, model_with(release.weights, release.card.plan.recipe, release.schema)
     if certainty is not None:
         if model.certainty is None:

@@ -13,13 +13,17 @@ import pandas as pd
 from markupsafe import Markup
 
 from understudy._version import __version__
+from understudy.calling import explained
 from understudy.evaluation.result import Group, Measure
+from understudy.release.release import release_of
 from understudy.reporting import charts, svg
 from understudy.reporting.content import Content, cell_text, gather
 from understudy.reporting.markdown import as_markdown
 from understudy.schema import CodeSchema
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from understudy.auditing.verdict import Audit
     from understudy.evaluation.result import Evaluation
     from understudy.release.release import Release
@@ -38,8 +42,9 @@ class Format(enum.Enum):
     JSON = "json"
 
 
+@explained("understudy.report(release, evaluation=evaluation)")
 def report(
-    release: Release,
+    release: Release | str | Path,
     *,
     evaluation: Evaluation | None = None,
     audit: Audit | None = None,
@@ -49,14 +54,14 @@ def report(
     """The report as text.
 
     Args:
-        release: what the report is about; it is loaded, sampled and described, never changed.
+        release: what the report is about, or the path of its folder; it is sampled and described, never changed.
         evaluation: what `understudy evaluate` measured.
         audit: what `understudy audit` found.
         public: leave out every number that reads private rows without a mechanism; without it the
             page carries a banner that it is internal.
         format: HTML (one file, no script, no network), Markdown or JSON.
     """
-    content = gather(release, evaluation, audit, public=public)
+    content = gather(release_of(release), evaluation, audit, public=public)
     match format:
         case Format.HTML:
             return _html(content)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from understudy.calling import explained
 from understudy.certificate import checked_plan
 from understudy.data import known_names, read
 from understudy.door.door import Door
@@ -18,7 +19,9 @@ from understudy.door.source import Rows
 from understudy.errors import Interrupted, PlanError, UnderstudyError
 from understudy.privacy.mechanisms import SubsampledGaussian
 from understudy.records.encode import encode
+from understudy.run.asked import planned, refuse_useless
 from understudy.run.devices import Device, chosen_device
+from understudy.run.record import recorded
 from understudy.run.run import Progress, Run
 
 if TYPE_CHECKING:
@@ -32,11 +35,94 @@ if TYPE_CHECKING:
     from understudy.release.release import Release
     from understudy.run.checkpoint import Checkpoints
     from understudy.schema import Schema
+    from understudy.synthesizers.protocol import Recipe
 
-__all__ = ["Progress", "fit", "fit_in_stages", "rehearse"]
+__all__ = ["Progress", "fit", "fit_in_stages", "rehearse", "run_plan"]
 
 
+@explained("understudy.fit(data, schema, epsilon=1)")
 def fit(
+    data: object,
+    plan: Plan | Schema | str | Path,
+    *,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    rows: int | None = None,
+    recipe: Recipe | str | None = None,
+    steps: int | None = None,
+    out: str | Path | None = None,
+    ledger: str | Path | None = None,
+    dataset: str | None = None,
+    account: Account | None = None,
+    anyway: bool = False,
+    public: object | None = None,
+    checkpoints: Checkpoints | None = None,
+    stop: Callable[[], bool] | None = None,
+    insecure_seed: int | None = None,
+    device: Device = Device.CPU,
+    on_progress: Callable[[Progress], None] | None = None,
+    on_note: Callable[[str], None] | None = None,
+) -> Release:
+    """Make a generator from private records as the plan says, and release it.
+
+    The run is charged to a ledger before a record is read: to the one given, or to one of its own beside `out`. Without
+    `out`, `ledger` and `account` it is charged nowhere, and a warning says so.
+
+    Args:
+        data: a data frame, a pyarrow table, images, a path, or the name of a known data set.
+        plan: what `understudy.plan` decided, made with a schema; or the schema (or the path of its file), and the plan
+            is made from the next five arguments, which are those of `understudy.plan`.
+        epsilon: the budget's ε.
+        delta: the budget's δ; 1e-5 if left out.
+        rows: the number of records if it is PUBLIC; left out, it is estimated with noise.
+        recipe: a recipe or the name of one.
+        steps: how many steps, instead of the recipe's.
+        out: the folder in which the release is saved, which must not exist.
+        ledger: the ledger file to charge, together with `dataset`.
+        dataset: the name that the data set is registered by in the ledger.
+        account: what else is told before anything is spent.
+        anyway: go on although the noise will drown what such a budget asks for; see `Plan.prospect`.
+        public: declared public records of the same schema, for recipes with a warm start or adaptive bounds.
+        checkpoints: where to write the state, and whether to go on from it.
+        stop: asked after each step; when it says yes, the run writes a checkpoint and raises `Interrupted`.
+        insecure_seed: makes the run repeatable and the release NOT PRIVATE; for tests only.
+        device: where networks are trained; the records stay on the CPU, and only batches are moved.
+        on_progress: called after each step, for a progress bar.
+        on_note: told what readers took from the public part of files because nobody declared it; for the curator.
+
+    Raises:
+        CallError: arguments are missing, of the wrong kind or in the wrong order.
+        PlanError: the plan has no schema, or states a smaller cost than its charges have, or buys nothing useful; the
+            recipe needs public data that was not given; or there is no such device.
+        DataError: the records do not fit the schema.
+        BudgetError: the account refuses the plan.
+        CheckpointError: the checkpoint is not one of this run.
+        ReleaseError: `out` exists already.
+        Interrupted: the run was asked to stop.
+    """
+    made = planned(data, plan, epsilon=epsilon, delta=delta, rows=rows, recipe=recipe, steps=steps)
+    if made is not plan and not anyway:
+        refuse_useless(made)
+    every = None if checkpoints is None else checkpoints.every
+    with recorded(made, account, out, ledger, dataset, every, seeded=insecure_seed is not None) as charged:
+        release = run_plan(
+            data,
+            made,
+            public=public,
+            account=charged,
+            checkpoints=checkpoints,
+            stop=stop,
+            insecure_seed=insecure_seed,
+            device=device,
+            on_progress=on_progress,
+            on_note=on_note,
+        )
+        if out is not None:
+            release.save(out)
+    return release
+
+
+def run_plan(
     data: object,
     plan: Plan,
     *,
@@ -47,28 +133,9 @@ def fit(
     insecure_seed: int | None = None,
     device: Device = Device.CPU,
     on_progress: Callable[[Progress], None] | None = None,
+    on_note: Callable[[str], None] | None = None,
 ) -> Release:
-    """Make a generator from private records as the plan says, and release it.
-
-    Args:
-        data: a data frame, a pyarrow table, images, a path, or the name of a known data set.
-        plan: what `understudy.plan` decided; it must have been made with a schema.
-        public: declared public records of the same schema, for recipes with a warm start or adaptive bounds.
-        account: told before anything is spent, such as `LedgerAccount`.
-        checkpoints: where to write the state, and whether to go on from it.
-        stop: asked after each step; when it says yes, the run writes a checkpoint and raises `Interrupted`.
-        insecure_seed: makes the run repeatable and the release NOT PRIVATE; for tests only.
-        device: where networks are trained; the records stay on the CPU, and only batches are moved.
-        on_progress: called after each step, for a progress bar.
-
-    Raises:
-        PlanError: the plan has no schema, or states a smaller cost than its charges have; the recipe needs public data
-            that was not given; or there is no such device.
-        DataError: the records do not fit the schema.
-        BudgetError: the account refuses the plan.
-        CheckpointError: the checkpoint is not one of this run.
-        Interrupted: the run was asked to stop.
-    """
+    """One run as the plan says, charged to the account and nowhere else; arguments are those of `fit`."""
     checked_plan(plan)
     run = Run(
         plan,
@@ -80,7 +147,7 @@ def fit(
     )
     public_rows = _public_rows(public, plan)
     run.pay()
-    rows = _private_rows(data, run, plan, stop)
+    rows = _private_rows(data, run, plan, stop, on_note)
     run.open(rows, public_rows)
     run.train(public_rows, stop)
     return run.release(_public_source(public, public_rows))
@@ -170,11 +237,17 @@ def rehearse(
         yield run.state()
 
 
-def _private_rows(data: object, run: Run, plan: Plan, stop: Callable[[], bool] | None) -> Rows:
+def _private_rows(
+    data: object,
+    run: Run,
+    plan: Plan,
+    stop: Callable[[], bool] | None,
+    on_note: Callable[[str], None] | None = None,
+) -> Rows:
     """The private rows; if they cannot be read, or the run is stopped meanwhile, the reservation is given back."""
     assert plan.schema is not None
     try:
-        rows = _read_rows(data, plan.schema)
+        rows = _read_rows(data, plan.schema, on_note)
         if stop is not None and stop():
             raise Interrupted(
                 "stopped while the data was read, as asked; nothing was drawn and nothing spent."
@@ -185,8 +258,12 @@ def _private_rows(data: object, run: Run, plan: Plan, stop: Callable[[], bool] |
     return rows
 
 
-def _read_rows(data: object, schema: Schema) -> Rows:
-    encoded = encode(read(data, schema), schema)
+def _read_rows(data: object, schema: Schema, on_note: Callable[[str], None] | None = None) -> Rows:
+    records = read(data, schema)
+    if on_note is not None:
+        for note in records.notes:
+            on_note(note)
+    encoded = encode(records, schema)
     labels = None if encoded.labels is None else torch.from_numpy(encoded.labels)
     return Rows(torch.from_numpy(encoded.x), labels)
 

@@ -25,7 +25,7 @@ _UPDATES = 20
 
 def fit_with_bar(bar: Bar, data: object, plan: Plan, **options: object) -> Release:
     """Call `fit` and move the bar; options are those of `fit`."""
-    from understudy.run.fit import fit
+    from understudy.run.fit import run_plan
 
     total = plan.steps
     task = bar.add_task(f"training {plan.recipe.name}", total=total, note="")
@@ -36,7 +36,7 @@ def fit_with_bar(bar: Bar, data: object, plan: Plan, **options: object) -> Relea
         if progress.done % every == 0 or progress.done == total:
             bar.update(task, note=_spent_note(plan, progress.done))
 
-    return fit(data, plan, on_progress=on_progress, **options)  # type: ignore[arg-type]
+    return run_plan(data, plan, on_progress=on_progress, **options)  # type: ignore[arg-type]
 
 
 def _spent_note(plan: Plan, done: int) -> str:

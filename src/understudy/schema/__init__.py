@@ -30,6 +30,7 @@ from understudy.schema.schemas import (
     load_schema,
     save_schema,
     schema_from_toml,
+    schema_of,
     schema_to_toml,
 )
 from understudy.schema.unit import Unit, unit_words
@@ -58,6 +59,7 @@ __all__ = [
     "load_schema",
     "save_schema",
     "schema_from_toml",
+    "schema_of",
     "schema_to_toml",
     "unit_words",
 ]

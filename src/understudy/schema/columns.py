@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime as dt  # noqa: TC003 - the codec reads the hints
+import datetime as dt
 import enum
 import math
 import re
@@ -239,7 +239,7 @@ class Datetime:
 
     Args:
         name: the column's header.
-        lower: the first moment that is told apart, in UTC.
+        lower: the first moment that is told apart, in UTC; a `datetime.date` means its first second.
         upper: the last moment that is told apart, in UTC.
         unit: the resolution.
         missing: whether empty cells are allowed.
@@ -256,6 +256,8 @@ class Datetime:
 
     def __post_init__(self) -> None:
         _check_name(self.name)
+        for side in ("lower", "upper"):
+            object.__setattr__(self, side, _moment(self.name, side, getattr(self, side)))
         _check_zone(self.name, self.timezone)
         if self.lower.tzinfo is not None or self.upper.tzinfo is not None:
             raise SchemaError(f"column {self.name!r}: bounds must be without time zone (UTC is meant)")
@@ -343,6 +345,17 @@ def _holds(stored: CellType, lower: int, upper: int) -> bool:
     bits = int(stored.value.removeprefix("u").removeprefix("int"))
     least, most = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if signed else (0, 2**bits - 1)
     return least <= lower and upper <= most
+
+
+def _moment(name: str, side: str, given: object) -> dt.datetime:
+    """A bound as a moment: a day begins at midnight."""
+    if isinstance(given, dt.datetime):
+        return given
+    if isinstance(given, dt.date):
+        return dt.datetime.combine(given, dt.time())
+    raise SchemaError(
+        f"column {name!r}: {side} must be a date or a moment, such as datetime.date(2024, 12, 31); got {given!r}"
+    )
 
 
 def _check_zone(name: str, zone: str | None) -> None:

@@ -6,16 +6,15 @@ import enum
 import math
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, TypeAlias
+from pathlib import Path
+from typing import Any, ClassVar, TypeAlias
 
 from understudy.codec import from_toml, to_toml
-from understudy.errors import SchemaError
+from understudy.errors import CallError, SchemaError
 from understudy.files import read_text, write_whole
+from understudy.notebook import html_table
 from understudy.schema.columns import Binary, Categorical, Column, Discrete, check_values
 from understudy.schema.file_format import FileFormat
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 __all__ = [
     "CodeSchema",
@@ -26,6 +25,7 @@ __all__ = [
     "load_schema",
     "save_schema",
     "schema_from_toml",
+    "schema_of",
     "schema_to_toml",
 ]
 
@@ -41,7 +41,7 @@ class UnknownCodes(enum.Enum):
     DROP = "drop"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TableSchema:
     """A table with one record per row.
 
@@ -113,8 +113,22 @@ class TableSchema:
         """The names of the classes, or None without a label."""
         return self.label_column.values if self.label_column else None
 
+    @staticmethod
+    def draft(source: Any, **options: Any) -> Any:
+        """A first draft for a data frame or a file, with what is left to fill in; see `understudy.Draft.of`."""
+        import understudy  # the whole package, as users have it: this room itself reads no rows
 
-@dataclass(frozen=True)
+        return understudy.Draft.of(source, **options)
+
+    def __repr__(self) -> str:
+        return f"<TableSchema: {len(self.columns)} columns{_labelled(self.label)}>"
+
+    def _repr_html_(self) -> str:
+        rows = [(one.name, one.kind, _facts(one)) for one in self.columns]
+        return html_table(f"Table{_labelled(self.label)}", rows, head=("column", "kind", "public facts"))
+
+
+@dataclass(frozen=True, repr=False)
 class ImageSchema:
     """Images of one size with 8 bits per channel.
 
@@ -149,6 +163,13 @@ class ImageSchema:
         """The names of the classes, or None without labels."""
         return self.classes
 
+    def __repr__(self) -> str:
+        return f"<ImageSchema: {self.height}×{self.width}×{self.channels}, {len(self.classes or ())} classes>"
+
+    def _repr_html_(self) -> str:
+        rows = [("size", f"{self.height} × {self.width}"), ("channels", self.channels)]
+        return html_table("Images", [*rows, ("classes", _listed(self.classes or ()))])
+
 
 @dataclass(frozen=True)
 class LongFile:
@@ -169,7 +190,7 @@ class LongFile:
             )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CodeSchema:
     """A set of codes per record, such as the ICD-9 diagnoses of one person.
 
@@ -210,6 +231,13 @@ class CodeSchema:
         """The names of the classes, or None without a label."""
         return self.label.values if self.label else None
 
+    def __repr__(self) -> str:
+        return f"<CodeSchema: {len(self.codes)} codes{_labelled(self.label.name if self.label else None)}>"
+
+    def _repr_html_(self) -> str:
+        rows = [("codes", _listed(self.codes)), ("counted up to", self.max_count)]
+        return html_table(f"Code sets{_labelled(self.label.name if self.label else None)}", rows)
+
 
 Schema: TypeAlias = TableSchema | ImageSchema | CodeSchema
 
@@ -225,8 +253,25 @@ def schema_from_toml(text: str) -> Schema:
     return schema
 
 
-def load_schema(path: Path) -> Schema:
+def schema_of(given: Schema | str | Path) -> Schema:
+    """A schema, or the one in the file of this path.
+
+    Raises:
+        CallError: it is neither.
+    """
+    if isinstance(given, TableSchema | ImageSchema | CodeSchema):
+        return given
+    if isinstance(given, str | Path):
+        return load_schema(Path(given))
+    raise CallError(
+        f"a schema is expected, or the path of its file, and this is a {type(given).__name__}; write one with "
+        "understudy.TableSchema((…)) or `understudy schema draft`."
+    )
+
+
+def load_schema(path: str | Path) -> Schema:
     """Read a schema file."""
+    path = Path(path)
     text = read_text(path, error=SchemaError)
     try:
         return schema_from_toml(text)
@@ -236,9 +281,28 @@ def load_schema(path: Path) -> Schema:
         raise SchemaError(f"{path}: {cause}{hint}") from cause
 
 
-def save_schema(schema: Schema, path: Path) -> None:
+def save_schema(schema: Schema, path: str | Path) -> None:
     """Write a schema file."""
-    write_whole(path, schema_to_toml(schema), error=SchemaError)
+    write_whole(Path(path), schema_to_toml(schema), error=SchemaError)
+
+
+_SHOWN = 8
+"""Names of a list that are shown in a notebook."""
+
+
+def _labelled(label: str | None) -> str:
+    return "" if label is None else f", label {label!r}"
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
+
+
+def _facts(column: Column) -> str:
+    """What a column may hold, in a few words."""
+    range_ = _listed(column.values) if isinstance(column, Discrete) else f"{column.lower} to {column.upper}"
+    return range_ + (", may be empty" if column.missing else "")
 
 
 def _check_weights(weights: tuple[float, ...] | None, classes: tuple[str, ...] | None) -> None:

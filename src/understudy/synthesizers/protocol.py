@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from understudy.privacy.mechanisms import Charge
     from understudy.schema import Schema
     from understudy.synthesizers.model import Model
+    from understudy.synthesizers.prospect import Prospect
 
 __all__ = [
     "Asked",
@@ -128,6 +129,16 @@ class Recipe(Protocol):
         """The recipe with what it decides by the noise that its budget gives; itself if nothing."""
         ...
 
+    def prospect(self, schema: Schema, charges: Sequence[Charge], rows: int | None) -> Prospect | None:
+        """What the charges buy in the user's terms, from public facts alone; None if it cannot be told before.
+
+        Args:
+            schema: what records look like.
+            charges: of the plan.
+            rows: the number of records where it is declared public.
+        """
+        ...
+
     @property
     def learns_from_public(self) -> bool:
         """Whether it needs declared public records."""
@@ -181,6 +192,11 @@ class RecipeDefaults:
         """The recipe itself."""
         del charges, rows
         return self
+
+    def prospect(self, schema: Schema, charges: Sequence[Charge], rows: int | None) -> Prospect | None:
+        """Nothing."""
+        del schema, charges, rows
+        return None
 
     @property
     def learns_from_public(self) -> bool:

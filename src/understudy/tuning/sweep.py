@@ -172,7 +172,7 @@ def opened(bill: Bill | None) -> Iterator[LedgerAccount | None]:
 
 def fitted(sweep: Sweep, made: Plan, tell: Callable[[float], None], account: LedgerAccount | None) -> Release:
     """Train as planned, with about fifty reports of progress."""
-    from understudy.run.fit import fit
+    from understudy.run.fit import run_plan
 
     every = max(1, made.steps // 50)
 
@@ -180,7 +180,7 @@ def fitted(sweep: Sweep, made: Plan, tell: Callable[[float], None], account: Led
         if progress.done % every == 0:
             tell(0.95 * progress.done / made.steps)
 
-    return fit(sweep.data, made, on_progress=on_progress, account=account)
+    return run_plan(sweep.data, made, on_progress=on_progress, account=account)
 
 
 def save_anew(release: Release, path: Path) -> None:

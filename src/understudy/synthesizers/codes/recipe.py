@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from understudy.errors import RecipeError
 from understudy.schema import CodeSchema
+from understudy.synthesizers.prospect import Answer, Prospect, Reach, noises, rows_in_classes
 from understudy.synthesizers.protocol import Asked, RecipeDefaults, Share
 from understudy.synthesizers.shared.beginning import asked_labels
 from understudy.synthesizers.shared.parts import (
@@ -20,8 +22,11 @@ from understudy.synthesizers.shared.parts import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import torch
 
+    from understudy.privacy.mechanisms import Charge
     from understudy.schema import Schema
     from understudy.synthesizers.codes.fit import CodesFitter
     from understudy.synthesizers.codes.model import CodeModel
@@ -112,6 +117,31 @@ class CodesRecipe(RecipeDefaults):
                 Share(REPEATS, self.repeat_share if counted else 0.0),
             ),
         )
+
+    def prospect(self, schema: Schema, charges: Sequence[Charge], rows: int | None) -> Prospect | None:
+        """The noise of codes and pairs, for the longest records that may count."""
+        if not isinstance(schema, CodeSchema):
+            return None
+        classes, most = len(schema.label_classes or ("all",)), min(self.longest, len(schema.codes))
+        each = {
+            LABELS: ("class", 1.0),
+            LENGTHS: ("number of codes", 1.0),
+            CODE_COUNTS: (f"code at most, if records have up to {most}", math.sqrt(most)),
+            CODE_PAIRS: ("pair of codes at most", math.sqrt(math.comb(most, 2))),
+        }
+        held, sigma, answers = None if rows is None else rows / classes, noises(charges), []
+        for purpose in (one for one in each if one in sigma):
+            what, sensitivity = each[purpose]
+            noise = sigma[purpose] * sensitivity
+            reach = Reach.UNKNOWN if held is None else Reach.FAINT if noise < held else Reach.LOST
+            answers.append(Answer(purpose, what, noise, None, reach))
+        useless = None
+        if held is not None and sigma[CODE_COUNTS] > held:
+            useless = (
+                f"noise of ± {sigma[CODE_COUNTS]:,.0f} records or more drowns even a code that everybody has: "
+                f"{rows:,} records are too few for this budget"
+            )
+        return Prospect(rows_in_classes(rows, classes), tuple(answers), (), useless)
 
     def fitter(self, schema: Schema, *, seed: int | None, device: torch.device) -> CodesFitter:
         """The free training towards the published counts, always on the CPU: it takes seconds."""

@@ -20,11 +20,15 @@ from understudy.synthesizers.shared.parts import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import torch
 
+    from understudy.privacy.mechanisms import Charge
     from understudy.schema import Schema
     from understudy.synthesizers.marginals.fit import MarginalsFitter
     from understudy.synthesizers.marginals.model import TableModel
+    from understudy.synthesizers.prospect import Prospect
 
 __all__ = ["COLUMNS", "LABEL_PAIRS", "PAIRS", "UNDERSTUDY_TABLES", "MarginalsRecipe"]
 
@@ -110,6 +114,12 @@ class MarginalsRecipe(RecipeDefaults):
                 Share(PAIRS, self.pair_share if several else 0.0),
             ),
         )
+
+    def prospect(self, schema: Schema, charges: Sequence[Charge], rows: int | None) -> Prospect | None:
+        """The noise per cell of every kind of counts."""
+        from understudy.synthesizers.marginals.prospect import table_prospect
+
+        return table_prospect(self, schema, charges, rows) if isinstance(schema, TableSchema) else None
 
     def fitter(self, schema: Schema, *, seed: int | None, device: torch.device) -> MarginalsFitter:
         """The free training towards the published counts, always on the CPU: it takes seconds."""
