@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 
 from understudy.certificate import checked_plan
 from understudy.data import known_names, read
@@ -186,9 +185,7 @@ def _private_rows(data: object, run: Run, plan: Plan, stop: Callable[[], bool] |
 
 
 def _read_rows(data: object, schema: Schema) -> Rows:
-    encoded = encode(read(data, schema), schema)
-    labels = None if encoded.labels is None else torch.from_numpy(encoded.labels)
-    return Rows(torch.from_numpy(encoded.x), labels)
+    return Rows.of(encode(read(data, schema), schema), schema)
 
 
 def _public_rows(public: object | None, plan: Plan) -> Rows | None:
@@ -198,7 +195,8 @@ def _public_rows(public: object | None, plan: Plan) -> Rows | None:
             "part of the private data."
         )
     assert plan.schema is not None
-    return None if public is None else _read_rows(public, plan.schema)
+    anybody = replace(plan.schema, person=None, max_rows_per_person=None)  # public records protect nobody
+    return None if public is None else _read_rows(public, anybody)
 
 
 def _public_source(public: object | None, rows: Rows | None) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,19 +13,23 @@ if TYPE_CHECKING:
 
 __all__ = ["Unit", "unit_words"]
 
+_IDENTIFIER = re.compile(r"(?<=[^\W_])[ _-]*(id|ID|Id|nr|no|number|key|code|uuid)$")
+
 
 @dataclass(frozen=True)
 class Unit:
     """The unit of privacy in words.
 
     Args:
-        one: its name, as in "one row".
+        one: its name, as in "one row" or "one patient".
         many: the same for several.
+        whole: the unit with what it may hold, as in "patient with up to 4 visits".
         caveat: who is protected less, as a sentence.
     """
 
     one: str
     many: str
+    whole: str
     caveat: str
 
 
@@ -32,13 +37,43 @@ def unit_words(schema: Schema | None) -> Unit:
     """The unit that neighbouring data sets differ by, for records of this schema."""
     match schema:
         case ImageSchema():
-            one, many = "image", "images"
+            row = "image"
         case CodeSchema():
-            one, many = "record", "records"
+            row = "record"
         case _:
-            one, many = "row", "rows"
+            row = "row"
+    row = (None if schema is None else schema.row_name) or row
+    if schema is None or not schema.person_columns:
+        rows = _several(row)
+        return Unit(
+            row,
+            rows,
+            row,
+            f"What is protected is one {row}: whoever is in the data with several {rows} is protected less.",
+        )
+    one, most = _person(schema.person_columns), schema.max_rows_per_person
+    assert most is not None
+    whole = f"{one} with up to {most} {row if most == 1 else _several(row)}"
     return Unit(
         one,
-        many,
-        f"What is protected is one {one}: whoever is in the data with several {many} is protected less.",
+        _several(one),
+        whole,
+        f"What is protected is one {whole}, all of them together; further {_several(row)} of a {one} take no part.",
     )
+
+
+def _person(columns: tuple[str, ...]) -> str:
+    """What the columns call a person: patient_id is a patient; several columns, or none such name, a person."""
+    if len(columns) > 1:
+        return "person"
+    name = re.sub(r"[ _-]+", " ", _IDENTIFIER.sub("", columns[0])).strip().lower()
+    return name if re.fullmatch(r"[^\W\d_]{3,}( [^\W\d_]+)*", name) and name != "identifier" else "person"
+
+
+def _several(noun: str) -> str:
+    """The plural of an English noun."""
+    if re.search(r"[^aeiou]y$", noun):
+        return noun[:-1] + "ies"
+    if noun == "person":
+        return "persons"
+    return noun + ("es" if re.search(r"(s|x|ch|sh)$", noun) else "s")

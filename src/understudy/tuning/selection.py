@@ -36,7 +36,7 @@ from understudy.privacy.accounting import Spent, select_best, spent
 from understudy.privacy.mechanisms import Charge, GaussianRelease
 from understudy.release.release import Release
 from understudy.release.weights import weights_to_bytes
-from understudy.tuning.sweep import Sweep, digest, fitted, labelled_rows, planned, save_anew, write_value
+from understudy.tuning.sweep import Sweep, digest, encoded_rows, fitted, planned, save_anew, write_value
 from understudy.tuning.variation import Setting  # noqa: TC001 - the codec reads the hint
 
 if TYPE_CHECKING:
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from understudy.door.noise import Noise
-    from understudy.evaluation.utility import Labelled
     from understudy.tuning.sweep import Bill
 
 __all__ = ["Choice", "Chosen", "draw_runs", "noisy_score", "select", "selection_charge", "selection_cost"]
@@ -134,15 +133,13 @@ def draw_runs(settings: Sequence[Setting], mean_runs: float) -> tuple[Setting, .
 
 
 def noisy_score(
-    release: Release, test: Labelled, sweep: Sweep, deviation: float | None, noise: Noise | None = None
+    release: Release, test: Rows, sweep: Sweep, deviation: float | None, noise: Noise | None = None
 ) -> float:
-    """How many test rows a classifier of synthetic rows gets right; adding or removing a row moves it by one."""
+    """How many test rows (or persons) a classifier of synthetic rows gets right; one more or less moves it by one."""
     rows = ReleaseSource(release).draw(min(sweep.rows or SCORED_ROWS, SCORED_ROWS), 0)
     predictor = train(sweep.learner, rows.features, rows.labels, rows.classes, 0)
-    if deviation is None:
-        return float((predictor(test.features).argmax(axis=1) == test.labels).sum())
-    charge = Charge(SCORE, GaussianRelease(deviation))
-    door = Door(Rows(test.features, test.labels), (charge,), SecureNoise() if noise is None else noise)
+    charges = () if deviation is None else (Charge(SCORE, GaussianRelease(deviation)),)
+    door = Door(test, charges, noise or SecureNoise(), private=deviation is not None)
     return float(door.publish(SCORE, RightAnswers(predictor)).value)
 
 
@@ -210,7 +207,7 @@ def _run(
     """One of the runs, in a process of its own; the choice has paid for it already."""
     release = fitted(sweep, planned(sweep, drawn.settings[number]), tell, None)
     save_anew(release, _saved(work, number))
-    test = labelled_rows(sweep.test, sweep.schema)
+    test = Rows.of(encoded_rows(sweep.test, sweep.schema), sweep.schema)
     write_value(_scored(work, number), _Score(noisy_score(release, test, sweep, choice.score_noise)))
 
 
