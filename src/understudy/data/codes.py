@@ -36,7 +36,7 @@ def from_long(frame: pd.DataFrame, schema: CodeSchema, *, person: str, code: str
         if name not in frame.columns:
             raise DataError(f"the table has no column {name!r}; it has {shown(list(frame.columns))}")
     persons = [name for name in schema.person_columns if name in frame.columns]
-    rows = person_numbers(dict(frame.items()), tuple(dict.fromkeys((*persons, person))))
+    rows = person_numbers(frame, tuple(dict.fromkeys((*persons, person))))
     assert rows is not None
     texts = code_texts(frame[code])
     columns = pd.Index(schema.codes).get_indexer(pd.Index(texts.fillna("")))

@@ -107,7 +107,7 @@ def _persons_of_files(root: Path, files: list[Path], schema: ImageSchema | None)
         )
     table = table.assign(file=table["file"].str.strip().str.replace("\\", "/")).drop_duplicates("file")
     found = table.set_index("file").reindex([path.relative_to(root).as_posix() for path in files])
-    return person_numbers(dict(found.items()), schema.person_columns)
+    return person_numbers(found, schema.person_columns)
 
 
 def _pictures(folder: Path) -> list[Path]:
@@ -194,7 +194,9 @@ def read_npz(path: Path, schema: ImageSchema | None = None) -> Records:
     except _BROKEN_ARCHIVE as cause:
         raise DataError(f"cannot read {path} as .npz: {cause}") from cause
     records = _as_records(pixels, labels, schema, str(path))
-    return Records(replace(records.images, persons=_persons_of_arrays(persons, named, len(records), str(path))))
+    return Records(
+        replace(records.images, persons=_persons_of_arrays(persons, named, len(records), str(path)))
+    )
 
 
 def _persons_of_arrays(

@@ -113,7 +113,7 @@ class Door:
         return self._drawn(purpose, sums, scale)
 
     def step(self, purpose: str, query: Query, like: Tensor) -> Published:
-        """The sum over one Poisson batch (of persons with all their records), with the noise that was charged for this purpose.
+        """The sum over one Poisson batch, of whole persons, with the noise that was charged for this purpose.
 
         Args:
             purpose: a charge of private steps.

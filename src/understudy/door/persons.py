@@ -60,7 +60,9 @@ class Persons:
     most: int
 
     @classmethod
-    def of(cls, numbers: NDArray[np.integer] | Tensor, most: int, x: Tensor, labels: Tensor | None) -> Persons:
+    def of(
+        cls, numbers: NDArray[np.integer] | Tensor, most: int, x: Tensor, labels: Tensor | None
+    ) -> Persons:
         """Group rows by the numbers of their persons, and leave out what is above `most` rows of a person.
 
         Args:
@@ -93,7 +95,7 @@ class Persons:
     def by_size(self, chosen: Tensor) -> Iterator[tuple[int, Tensor]]:
         """The chosen persons, apart by how many rows they have."""
         sizes = self.starts[chosen + 1] - self.starts[chosen]
-        for size in sizes.unique().tolist():
+        for size in torch.bincount(sizes).nonzero().flatten().tolist():
             yield size, chosen[sizes == size]
 
 
@@ -118,16 +120,21 @@ def add_persons(
         chance: coins.
     """
     if isinstance(query, PersonQuery):
-        for part in chosen.split(max(1, at_once // persons.most)):
+        for part in torch.split(chosen, max(1, at_once // persons.most)):
             rows, owners = persons.rows_of(part)
             query.add_persons(sums, Batch(*take(rows), chance, owners))
         return
     for size, alike in persons.by_size(chosen):
-        own, share = query.zero(), (_STEPS // size) / _STEPS
-        for part in alike.split(max(1, at_once // size)):
+        own, share = query.zero(), _share(size)
+        for part in torch.split(alike, max(1, at_once // size)):
             query.add(own, Batch(*take(persons.rows_of(part)[0]), chance))
         for place, one in enumerate(own):
             sums[place] += share * one
+
+
+def _share(rows: int) -> float:
+    """The weight of each row of a person who has so many: all of them together weigh at most one."""
+    return (_STEPS // rows) / _STEPS
 
 
 # ------------------------------------------------------------------------------ which rows take part
@@ -174,7 +181,9 @@ def _changes(values: Words) -> NDArray[np.bool_]:
 def _hashed(rows: NDArray[np.int64], x: Tensor, labels: Tensor | None) -> Words:
     """A word for the content of each row, equal for equal rows."""
     width = int(np.prod(x.shape[1:]))
-    factors = np.random.default_rng(_HASH_SEED).integers(0, 2**63, width, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
+    factors = np.random.default_rng(_HASH_SEED).integers(0, 2**63, width, dtype=np.uint64) * np.uint64(
+        2
+    ) + np.uint64(1)
     words = []
     for start in range(0, len(rows), _HASHED_AT_ONCE):
         part = torch.from_numpy(rows[start : start + _HASHED_AT_ONCE])

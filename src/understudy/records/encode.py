@@ -216,7 +216,7 @@ def _encode_table(frame: pd.DataFrame, schema: TableSchema) -> Encoded:
             frame[schema.label_column.name], schema.label_column, schema.missing_text
         )
         unknown += mapped
-    persons = person_numbers(dict(frame.items()), schema.person_columns, ("", *schema.missing_text))
+    persons = person_numbers(frame, schema.person_columns, ("", *schema.missing_text))
     return Encoded(x, labels, clipped, unknown, persons)
 
 
@@ -273,7 +273,7 @@ def _encode_codes(frame: pd.DataFrame, schema: CodeSchema) -> Encoded:
     if schema.label is not None:
         labels, mapped = as_position(frame[schema.label.name], schema.label, ())
         unknown += mapped
-    return Encoded(x, labels, clipped, unknown, person_numbers(dict(frame.items()), schema.person_columns))
+    return Encoded(x, labels, clipped, unknown, person_numbers(frame, schema.person_columns))
 
 
 def _counts(counts: NDArray[Any]) -> NDArray[Any]:

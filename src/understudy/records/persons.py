@@ -10,7 +10,7 @@ import pandas as pd
 from understudy.errors import DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -18,7 +18,7 @@ __all__ = ["person_numbers"]
 
 
 def person_numbers(
-    columns: dict[str, Any], names: Sequence[str], missing: Sequence[str] = ("",)
+    columns: pd.DataFrame | Mapping[str, Any], names: Sequence[str], missing: Sequence[str] = ("",)
 ) -> NDArray[np.int64] | None:
     """A number for each record, equal where all the named columns are; None if there is nothing to tell persons apart.
 
@@ -40,7 +40,9 @@ def person_numbers(
         codes, found = _told_apart(pd.Series(columns[name]), missing)
         if (codes < 0).any():
             row = int(np.argmax(codes < 0)) + 1
-            raise DataError(f"column {name!r}, row {row}: the cell is empty; every record must belong to a person")
+            raise DataError(
+                f"column {name!r}, row {row}: the cell is empty; every record must belong to a person"
+            )
         numbers = codes if numbers is None else pd.factorize(numbers * found + codes)[0].astype(np.int64)
     return numbers
 

@@ -195,8 +195,7 @@ def _public_rows(public: object | None, plan: Plan) -> Rows | None:
             "part of the private data."
         )
     assert plan.schema is not None
-    anybody = replace(plan.schema, person=None, max_rows_per_person=None)  # public records protect nobody
-    return None if public is None else _read_rows(public, anybody)
+    return None if public is None else _read_rows(public, plan.schema.without_persons())
 
 
 def _public_source(public: object | None, rows: Rows | None) -> str | None:

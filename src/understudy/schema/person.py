@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from understudy.errors import SchemaError
+
+if TYPE_CHECKING:
+    from typing import Self
 
 __all__ = ["DEFAULT_ROWS_PER_PERSON", "PersonUnit"]
 
@@ -53,10 +57,14 @@ class PersonUnit:
             return ()
         return (self.person,) if isinstance(self.person, str) else self.person
 
+    def without_persons(self) -> Self:
+        """The same with every record a person of its own, for records that are public."""
+        return replace(self, person=None, max_rows_per_person=None)
+
     def refuse_modelled_person(self, modelled: tuple[str, ...]) -> None:
         """Refuse a person column that is also one of these, which are modelled and published."""
         for name in self.person_columns:
             if name in modelled:
                 raise SchemaError(
-                    f"{name!r} tells persons apart, so it is never modelled: remove it from the columns, codes and label"
+                    f"{name!r} tells persons apart, so it is never modelled: remove it from columns, codes and label"
                 )
