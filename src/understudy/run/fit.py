@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -12,9 +13,10 @@ import numpy as np
 
 from understudy.certificate import checked_plan
 from understudy.data import known_names, read
+from understudy.data.ids import repeated, with_ids
 from understudy.door.door import Door
 from understudy.door.source import Rows
-from understudy.errors import Interrupted, PlanError, UnderstudyError
+from understudy.errors import CuratorWarning, Interrupted, PlanError, UnderstudyError
 from understudy.privacy.mechanisms import SubsampledGaussian
 from understudy.records.encode import encode
 from understudy.run.devices import Device, chosen_device
@@ -173,7 +175,7 @@ def _private_rows(data: object, run: Run, plan: Plan, stop: Callable[[], bool] |
     """The private rows; if they cannot be read, or the run is stopped meanwhile, the reservation is given back."""
     assert plan.schema is not None
     try:
-        rows = _read_rows(data, plan.schema)
+        rows = _watched_rows(data, plan.schema)
         if stop is not None and stop():
             raise Interrupted(
                 "stopped while the data was read, as asked; nothing was drawn and nothing spent."
@@ -186,6 +188,17 @@ def _private_rows(data: object, run: Run, plan: Plan, stop: Callable[[], bool] |
 
 def _read_rows(data: object, schema: Schema) -> Rows:
     return Rows.of(encode(read(data, schema), schema), schema)
+
+
+def _watched_rows(data: object, schema: Schema) -> Rows:
+    """The rows; warns the curator of people with several rows who are not declared, in no log and on no card."""
+    watched = with_ids(data, schema)
+    records = read(data, watched)
+    if watched is not schema:
+        warning = repeated(records.frame, watched)
+        if warning is not None:
+            warnings.warn(warning, CuratorWarning, stacklevel=4)
+    return Rows.of(encode(records, schema), schema)
 
 
 def _public_rows(public: object | None, plan: Plan) -> Rows | None:

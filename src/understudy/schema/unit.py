@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Unit", "unit_words"]
 
-_IDENTIFIER = re.compile(r"(?<=[^\W_])[ _-]*(id|ID|Id|nr|no|number|key|code|uuid)$")
+_IDENTIFIER = re.compile(r"(?<=[^\W_])([ _-]+(id|nr|no|number|key|code|uuid)|(?<=[a-z])I[Dd])$", re.ASCII)
+_WORDS = re.compile(r"(?=.*[aeiou])[^\W\d_]{3,}( [^\W\d_]+)*(?<!id)")
 
 
 @dataclass(frozen=True)
@@ -23,12 +24,14 @@ class Unit:
     Args:
         one: its name, as in "one row" or "one patient".
         many: the same for several.
+        rows: what several records are called, as in "visits".
         whole: the unit with what it may hold, as in "patient with up to 4 visits".
         caveat: who is protected less, as a sentence.
     """
 
     one: str
     many: str
+    rows: str
     whole: str
     caveat: str
 
@@ -43,31 +46,33 @@ def unit_words(schema: Schema | None) -> Unit:
         case _:
             row = "row"
     row = (None if schema is None else schema.row_name) or row
+    rows = _several(row)
     if schema is None or not schema.person_columns:
-        rows = _several(row)
         return Unit(
             row,
+            rows,
             rows,
             row,
             f"What is protected is one {row}: whoever is in the data with several {rows} is protected less.",
         )
     one, most = _person(schema.person_columns), schema.max_rows_per_person
     assert most is not None
-    whole = f"{one} with up to {most} {row if most == 1 else _several(row)}"
+    whole = f"{one} with up to {most} {row if most == 1 else rows}"
     return Unit(
         one,
         _several(one),
+        rows,
         whole,
-        f"What is protected is one {whole}, all of them together; further {_several(row)} of a {one} take no part.",
+        f"What is protected is one {whole}, all of them together; further {rows} of a {one} took no part.",
     )
 
 
 def _person(columns: tuple[str, ...]) -> str:
-    """What the columns call a person: patient_id is a patient; several columns, or none such name, a person."""
+    """What the columns call a person: patient_id is a patient, but mrn, or several columns, just a person."""
     if len(columns) > 1:
         return "person"
     name = re.sub(r"[ _-]+", " ", _IDENTIFIER.sub("", columns[0])).strip().lower()
-    return name if re.fullmatch(r"[^\W\d_]{3,}( [^\W\d_]+)*", name) and name != "identifier" else "person"
+    return name if _WORDS.fullmatch(name) else "person"
 
 
 def _several(noun: str) -> str:

@@ -36,6 +36,7 @@ from understudy.privacy.accounting import Spent, select_best, spent
 from understudy.privacy.mechanisms import Charge, GaussianRelease
 from understudy.release.release import Release
 from understudy.release.weights import weights_to_bytes
+from understudy.schema import unit_words
 from understudy.tuning.sweep import Sweep, digest, encoded_rows, fitted, planned, save_anew, write_value
 from understudy.tuning.variation import Setting  # noqa: TC001 - the codec reads the hint
 
@@ -176,7 +177,7 @@ def select(
     work = folder / f"choice-{digest(sweep, choice, *settings)}"
     charge = selection_charge(sweep, settings, choice, settings[0])
     with Ledger(bill.ledger) as book:
-        drawn = _drawn(work, book, bill, charge, settings, choice)
+        drawn = _drawn(work, book, bill, charge, settings, choice, unit_words(sweep.schema).whole)
         waiting = [number for number in range(len(drawn.settings)) if not _scored(work, number).exists()]
 
         def tell(number: int, share: float) -> None:
@@ -188,14 +189,20 @@ def select(
 
 
 def _drawn(
-    work: Path, book: Ledger, bill: Bill, charge: Charge, settings: Sequence[Setting], choice: Choice
+    work: Path,
+    book: Ledger,
+    bill: Bill,
+    charge: Charge,
+    settings: Sequence[Setting],
+    choice: Choice,
+    unit: str,
 ) -> _Drawn:
     """What was drawn before an interruption, or a new draw: first the charge, then the number of runs."""
     state = work / "drawn.json"
     if state.exists():
         return codec.from_json(_Drawn, files.read_text(state, error=EvaluationError), error=EvaluationError)
     work.mkdir(mode=0o700, exist_ok=True)
-    entry = book.progress(book.reserve(bill.dataset, [charge], command=bill.command), 0)
+    entry = book.progress(book.reserve(bill.dataset, [charge], command=bill.command, unit=unit), 0)
     drawn = _Drawn(entry.id, draw_runs(settings, choice.mean_runs))
     write_value(state, drawn)
     return drawn
