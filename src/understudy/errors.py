@@ -17,6 +17,8 @@ UnderstudyError
 ├── Interrupted          a run was asked to stop, and stopped in order
 └── EvaluationError      a measure was asked of data it is not defined for
 
+One warning, `CuratorWarning`, tells the person who holds the data what nobody else may see.
+
 Messages say what was wrong, the value that was seen unless it is private, and what to do. The command line prints
 them without a traceback and exits with code 1 (2 for wrong usage, which typer itself reports).
 """
@@ -28,6 +30,7 @@ __all__ = [
     "CallError",
     "CheckpointError",
     "ContractError",
+    "CuratorWarning",
     "DataError",
     "EvaluationError",
     "FileError",
@@ -118,6 +121,10 @@ class OutOfMemory(UnderstudyError):  # noqa: N818 - reads as what it is
 
 class Interrupted(UnderstudyError):  # noqa: N818 - reads as what it is
     """A run was asked to stop, and stopped in order."""
+
+
+class CuratorWarning(UserWarning):
+    """Something about PRIVATE records, for the eyes of whoever holds them: in no log, no ledger and no release."""
 
 
 class EvaluationError(UnderstudyError):

@@ -18,7 +18,7 @@ from understudy.privacy.accounting import Spent, spent
 from understudy.privacy.budget import Adjacency, Budget
 from understudy.privacy.calibration import noise_for, steps_for
 from understudy.privacy.mechanisms import Charge, GaussianRelease, Selection, SubsampledGaussian
-from understudy.schema import Schema, schema_of
+from understudy.schema import Schema, schema_of, unit_words
 from understudy.synthesizers.protocol import Fixed, Recipe, Share, Steps
 from understudy.synthesizers.registry import default_recipe, find_recipe
 
@@ -50,7 +50,8 @@ class Plan:
         recipe: what will be made, with its steps and noise filled in.
         schema: the public description of the data, or None for a calculation without data.
         budget: what may be spent; None makes a baseline that is not private, and is marked so everywhere.
-        rows: the public number of rows, or None if it is private and will be estimated with noise.
+        rows: the public number of rows (of persons, where the schema names these), or None if it is private and will be
+            estimated with noise.
         charges: every mechanism of the run, in the order in which they run.
         spent: what the accountants certify for all charges together; None without a budget.
     """
@@ -151,17 +152,36 @@ class Plan:
         return html_table(f"Plan of {self.recipe.name}", rows, warning=warning, notes=notes)
 
     def __str__(self) -> str:
-        lines = [f"recipe            {self.recipe.name}", *self._mechanism_lines()]
+        lines = [f"recipe            {self.recipe.name}", *self._unit_lines(), *self._mechanism_lines()]
         if self.spent is None:
             return "\n".join([*lines, "NOT PRIVATE: a baseline without noise"])
+        one = unit_words(self.schema).one
         lines += [
             f"ε certified       {self.spent.epsilon:.4f}  (by {self.spent.certified_by.value})",
             f"ε by RDP          {_or_none(self.spent.epsilon_rdp)}",
-            f"ε if replaced     {_or_none(self.spent.epsilon_replace_one)}  (one record's content changes)",
+            f"ε if replaced     {_or_none(self.spent.epsilon_replace_one)}  (one {one}'s content changes)",
             f"δ                 {self.spent.delta:g}",
             f"neighbours        {self.spent.adjacency.value}",
         ]
         return "\n".join(lines)
+
+    def _unit_lines(self) -> list[str]:
+        """What is protected, and what it costs that a person may have several records."""
+        if self.schema is None:
+            return []
+        unit, most = unit_words(self.schema), self.schema.max_rows_per_person
+        lines = [f"protected         one {unit.whole}"]
+        if most is None:
+            return lines
+        counted = "counted with noise" if self.rows is None else f"{self.rows:,}"
+        asked = self.recipe.releases(self.schema, self.rows)
+        cost = "who share one vote: the noise does not grow with them; further ones are left out"
+        handled = [f"; a step handles up to {most * one.batch:,}" for one in asked if isinstance(one, Steps)]
+        return [
+            *lines,
+            f"{unit.many:<17} {counted}  (rates, δ and counts are of {unit.many}, not of {unit.rows})",
+            f"{unit.rows:<17} up to {most} of a {unit.one}, {cost}{''.join(handled)}",
+        ]
 
     def _mechanism_lines(self) -> list[str]:
         lines = [] if self.sampled is not None else [f"generator steps   {self.steps:,}  (free)"]
@@ -209,8 +229,9 @@ def plan(
         epsilon: the budget's ε, or None for a baseline without privacy.
         delta: the budget's δ; must be below 1/rows.
         adjacency: which data sets are neighbours.
-        rows: the public number of rows. Pass None if the number itself is private: a little budget is then spent
-            on estimating it, and the sampling rate is a constant.
+        rows: the public number of rows; of persons, not of their rows, where the schema names a person. Pass None if
+            the number itself is private: a little budget is then spent on estimating it, and the sampling rate is a
+            constant.
         recipe: a recipe or the name of one; None takes `default_recipe(schema)`, which is our own where it serves.
         batch: expected batch size, instead of the recipe's.
         batch_cap: the largest batch that is ever processed, so that memory has a bound; a larger draw is cut, and the

@@ -13,9 +13,9 @@ from scipy import stats
 from understudy import files
 from understudy.data import known_schema
 from understudy.door.noise import SeededNoise
+from understudy.door.source import Rows
 from understudy.errors import BudgetError, EvaluationError, LedgerError, PlanError
 from understudy.evaluation.learners import Learner
-from understudy.evaluation.utility import Labelled
 from understudy.ledger.ledger import Ledger, Status
 from understudy.privacy.accounting import spent
 from understudy.privacy.budget import Budget
@@ -31,7 +31,7 @@ from understudy.tuning.selection import (
     selection_charge,
     selection_cost,
 )
-from understudy.tuning.sweep import Bill, labelled_rows, planned, sweep_of
+from understudy.tuning.sweep import Bill, encoded_rows, planned, sweep_of
 from understudy.tuning.variation import Setting, grid
 
 if TYPE_CHECKING:
@@ -89,12 +89,13 @@ class Repeatable(SeededNoise):
 
 def test_the_score_has_sensitivity_one_and_the_charged_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leaving out a test row moves the exact score by at most one; the noise has the charge's deviation."""
-    test = labelled_rows("iris:test", IRIS.schema)
+    test = Rows.of(encoded_rows("iris:test", IRIS.schema), IRIS.schema)
     release: Any = Copies()
     whole = noisy_score(release, test, IRIS, None)
     for row in range(3):
         kept = np.arange(len(test)) != row
-        part = Labelled(test.features[kept], test.labels[kept], test.classes)
+        assert test.labels is not None
+        part = Rows(test.x[kept], test.labels[kept])
         assert abs(noisy_score(release, part, IRIS, None) - whole) <= 1
     source = Repeatable(5)
     monkeypatch.setattr(selection, "SecureNoise", lambda: source)

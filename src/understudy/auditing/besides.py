@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from understudy.auditing.listening import Ear, listening
+from understudy.auditing.people import with_person
 from understudy.auditing.verdict import Outcome, Reading
 from understudy.door.door import Door
 from understudy.door.noise import SeededNoise
@@ -23,7 +24,7 @@ from understudy.evaluation.queries import MeasureCounts
 from understudy.privacy.mechanisms import Charge, GaussianRelease
 from understudy.run.checkpoint import Checkpoints
 from understudy.run.run import Run
-from understudy.schema import TableSchema
+from understudy.schema import TableSchema, unit_words
 from understudy.synthesizers.protocol import Fixed
 
 if TYPE_CHECKING:
@@ -62,16 +63,13 @@ def private_rows_reading(seen: Rehearsed) -> Reading:
     return Reading("private-rows", _fails(bool(leaks)), leaks, leaks, leaks, 0.0, says)
 
 
-def evaluation_reading(
-    schema: Schema, rows: Rows, canaries: list[Rows], joined: Callable[[Rows, Rows], Rows]
-) -> Reading | None:
-    """How far one row moves what a published evaluation counts; None without labels.
+def evaluation_reading(schema: Schema, rows: Rows, canaries: list[Rows]) -> Reading | None:
+    """How far one row, or person, moves what a published evaluation counts; None without labels.
 
     Args:
         schema: of the rows.
         rows: stand-in records.
-        canaries: single records.
-        joined: rows and a record together.
+        canaries: single records, or those of single persons.
     """
     classes = len(schema.label_classes or ())
     if not classes:
@@ -79,9 +77,10 @@ def evaluation_reading(
     layout = Layout.of(schema) if isinstance(schema, TableSchema) else None
     query = MeasureCounts(schema, classes, layout, _guesses(classes))
     without = _counts(query, rows)
-    moved = max(float(np.linalg.norm(_counts(query, joined(rows, one)) - without)) for one in canaries)
+    moved = max(float(np.linalg.norm(_counts(query, with_person(rows, one)) - without)) for one in canaries)
     claimed = query.sensitivity
-    says = f"one row moves the counts of a published evaluation by {moved:.4g}, at most {claimed:.4g} is claimed."
+    who = unit_words(schema).one
+    says = f"one {who} moves the counts of a published evaluation by {moved:.4g}, at most {claimed:.4g} is claimed."
     wrong = moved > claimed * (1 + _TOLERANCE)
     return Reading("published-evaluation", _fails(wrong), moved, moved, moved, claimed, says)
 

@@ -6,8 +6,9 @@ Whoever writes a synthesizer calls `check_synthesizer(recipe, schema)` in the te
 * prints: the recipe prints as TOML and back, and so does every change of every field;
 * refuses: data that it cannot make are refused with a sentence;
 * asks: it asks the door for what `releases` declares, in that order and as often, with a plan that charges all of it;
-* bounds: no record, however hostile, moves a sum by more than its query claims, however batches are cut;
-* leaks: with equal releases, runs with and without a record have equal checkpoints and weights, bit by bit;
+* bounds: no record (or person, where these have several records), however hostile, moves a sum by more than its query
+  claims, however batches are cut;
+* leaks: with equal releases, runs with and without a record, or person, have equal checkpoints and weights, bit by bit;
 * resumes: a fitter restored from any checkpoint goes on to the next one, bit by bit;
 * releases: what is released has the names and shapes of `model`, is finite, and samples alike once saved and loaded;
 * samples: records fit the schema, and have the class that was asked for;
@@ -34,11 +35,11 @@ from safetensors.torch import load, save
 from understudy import codec
 from understudy.auditing.configuration import audit
 from understudy.auditing.listening import Ear, listening
-from understudy.auditing.proving import hostile_rows, joined, proving
+from understudy.auditing.people import only_person, with_person, without_first
+from understudy.auditing.proving import hostile_rows, proving
 from understudy.auditing.rehearsal import differing, on_every_record
 from understudy.auditing.verdict import Outcome
 from understudy.door.noise import SeededNoise
-from understudy.door.source import Rows
 from understudy.errors import BudgetError, ContractError, PlanError, RecipeError, UnderstudyError
 from understudy.planning import plan as planned
 from understudy.privacy.mechanisms import GaussianRelease, SubsampledGaussian
@@ -47,6 +48,7 @@ from understudy.records.images import Images
 from understudy.release.release import Release
 from understudy.run.run import Run
 from understudy.run.stand_ins import stand_in_rows
+from understudy.schema import unit_words
 from understudy.synthesizers.protocol import Steps
 from understudy.synthesizers.registry import known_meanwhile
 
@@ -57,6 +59,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from understudy.door.door import Door
+    from understudy.door.source import Rows
     from understudy.planning import Plan
     from understudy.schema import Schema
     from understudy.synthesizers.protocol import Recipe
@@ -80,7 +83,7 @@ def check_synthesizer(
     Args:
         recipe: a frozen dataclass; it needs no entry point yet.
         schema: what records look like. Data that the recipe refuses are checked no further.
-        rows: how many stand-in records.
+        rows: how many stand-in records, or persons where the schema names these.
         seed: of stand-in records, networks and noise.
         audited: whether the plan is audited as well, which takes longer.
 
@@ -219,7 +222,7 @@ class Case:
     def of(cls, recipe: Recipe, schema: Schema, declared: int | None, rows: int, seed: int) -> Case:
         """The case of a recipe with its number of rows declared public, or not."""
         made = planned(schema, epsilon=_EPSILON, delta=_DELTA, rows=declared, recipe=recipe)
-        public = stand_in_rows(schema, 4, seed + 1) if recipe.learns_from_public else None
+        public = stand_in_rows(schema.without_persons(), 4, seed + 1) if recipe.learns_from_public else None
         return cls(made, schema, stand_in_rows(schema, rows, seed), public, seed)
 
     @property
@@ -284,8 +287,8 @@ class Case:
 
     def _leaks(self, base: Recording, ear: Ear) -> Iterator[str]:
         """Broken if a record shows anywhere although all releases are the same."""
-        few = Rows(self.rows.x[:1], None if self.rows.labels is None else self.rows.labels[:1])
-        for what, rows in (*self._neighbours(), ("all but one records left out", few), ("none", few.none())):
+        few = only_person(self.rows, 0)
+        for what, rows in (*self._neighbours(), ("all but one left out", few), ("none", without_first(few))):
             again = Ear(ear.draws)
             try:
                 other = self.recorded(rows, again)
@@ -305,14 +308,12 @@ class Case:
                 )
 
     def _neighbours(self) -> Iterator[tuple[str, Rows]]:
-        """The stand-in records without the first, and with one more that is extreme or no record at all."""
-        yield (
-            "a record left out",
-            Rows(self.rows.x[1:], None if self.rows.labels is None else self.rows.labels[1:]),
-        )
+        """The stand-in records without the first person, and with one more that is extreme or no record at all."""
+        one = unit_words(self.schema).one
+        yield f"a {one} left out", without_first(self.rows)
         hostile = hostile_rows(self.schema)
         for place in (1, 3, 10):
-            yield "a record more", joined(self.rows, hostile, place)
+            yield f"a {one} more", with_person(self.rows, only_person(hostile, place))
 
     def _resumes(self, base: Recording, ear: Ear) -> Iterator[str]:
         """Broken if a fitter that was restored from a stage does not reach the next one exactly."""
@@ -394,7 +395,7 @@ def _same(one: pd.DataFrame | Images, other: pd.DataFrame | Images) -> bool:
 def _baseline(recipe: Recipe, schema: Schema, rows: int, seed: int) -> Iterator[str]:
     """Broken if it does not train without noise."""
     made = planned(schema, epsilon=None, rows=rows, recipe=recipe)
-    public = stand_in_rows(schema, 4, seed + 1) if recipe.learns_from_public else None
+    public = stand_in_rows(schema.without_persons(), 4, seed + 1) if recipe.learns_from_public else None
     case = Case(made, schema, stand_in_rows(schema, rows, seed), public, seed)
     release = case.recorded(case.rows, Ear()).release
     if any(not one.isfinite().all() for one in release.weights.values() if one.is_floating_point()):

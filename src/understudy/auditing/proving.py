@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 import torch
 
 from understudy.auditing.listening import ListeningDoor
+from understudy.auditing.people import only_person, with_person
+from understudy.door.persons import Persons, add_persons
 from understudy.door.query import Batch
 from understudy.door.source import Rows
 from understudy.records.encode import encoded_shape
@@ -28,10 +30,12 @@ if TYPE_CHECKING:
     from understudy.door.query import Published, Query
     from understudy.schema import Schema
 
-__all__ = ["ProvingDoor", "hostile_rows", "joined", "proving"]
+__all__ = ["ProvingDoor", "hostile_rows", "proving"]
 
 _SIZES = (1, 7)
 """Batches into which the records are cut, beside all at once."""
+_RECORDS = 8
+"""The most records of a hostile person, beside one that has more than may take part."""
 _EXACT = 1e-6
 """How far above its claim a sum may move, in parts of the claim: rounding in float64."""
 _ROUNDING = 1e-5
@@ -52,7 +56,8 @@ class ProvingDoor(ListeningDoor):
     def step(self, purpose: str, query: Query, like: Tensor) -> Published:
         """As `Door.step`, after trying the query on all probes; a batch of a step is never cut."""
         records, probes = (
-            Rows(*rows.take(torch.arange(len(rows)), like)) for rows in (self._records, self.probes)
+            Rows(*rows.take(torch.arange(len(rows)), like), rows.persons)
+            for rows in (self._records, self.probes)
         )
         self._try(purpose, query, records, probes, (len(records) + 1,))
         return self._noised(purpose, query, super().step(purpose, query, like))
@@ -94,14 +99,16 @@ def _problems(query: Query, records: Rows, probes: Rows, sizes: Sequence[int]) -
         apart = float((_summed(query, records, size) - whole).norm())
         if not apart <= _ROUNDING * (float(whole.norm()) + claimed):
             yield f"in batches of {size} the sums differ by {apart:.4g} from those over all records at once."
-    for place in range(len(probes)):
+    for place in range(probes.people):
+        other = with_person(records, only_person(probes, place))
         try:
-            moved = float((_summed(query, joined(records, probes, place), sizes[-1]) - whole).norm())
+            moved = float((_summed(query, other, sizes[-1]) - whole).norm())
         except Exception as problem:  # noqa: BLE001 - whatever is raised tells about the record
             yield f"a record makes it fail with {type(problem).__name__}: {problem}"
             return
         if not moved <= claimed * (1 + _EXACT):
-            yield f"one record moves the sums by {moved:.6g}, more than the claimed sensitivity {claimed:.6g}."
+            one = "record" if records.persons is None else "person"
+            yield f"one {one} moves the sums by {moved:.6g}, more than the claimed sensitivity {claimed:.6g}."
     if query.sensitivity != claimed:
         yield f"the claimed sensitivity changed from {claimed:.6g} to {query.sensitivity:.6g} with the records."
 
@@ -109,8 +116,11 @@ def _problems(query: Query, records: Rows, probes: Rows, sizes: Sequence[int]) -
 def _summed(query: Query, rows: Rows, size: int) -> Tensor:
     """All sums of a query as one vector, over batches of this size."""
     sums = query.zero()
-    for x, labels in rows.batches(size):
-        query.add(sums, Batch(x, labels, _SameForAll()))
+    if rows.persons is None:
+        for x, labels in rows.batches(size):
+            query.add(sums, Batch(x, labels, _SameForAll()))
+    else:
+        add_persons(query, sums, rows.persons, torch.arange(rows.people), rows.pick, size, _SameForAll())
     return torch.cat([one.flatten() for one in sums])
 
 
@@ -128,7 +138,11 @@ class _SameForAll:
 
 
 def hostile_rows(schema: Schema) -> Rows:
-    """Records that encoding never makes, and extreme ones that it does, each with at least two classes if there are."""
+    """Records that encoding never makes, and extreme ones that it does, each with at least two classes if there are.
+
+    Where the schema names persons, each has as many such records as may take part, all the same; and at last there are
+    persons with different ones and with more than may.
+    """
     shape = encoded_shape(schema)
     source = torch.Generator().manual_seed(0)
     ends = torch.rand(2, *shape, generator=source).round() * 2 - 1
@@ -139,15 +153,16 @@ def hostile_rows(schema: Schema) -> Rows:
     classes = len(schema.label_classes or ())
     count = max(2 * len(kinds), classes)
     x = torch.stack(list(itertools.islice(itertools.cycle(kinds), count)))
-    return Rows(x, torch.arange(count) % classes if classes else None)
-
-
-def joined(rows: Rows, more: Rows, place: int) -> Rows:
-    """The rows, and the one at that place of the others after them."""
-    x = torch.cat([torch.as_tensor(rows.x), torch.as_tensor(more.x)[place : place + 1]])
-    if rows.labels is None or more.labels is None:
-        return Rows(x)
-    return Rows(x, torch.cat([torch.as_tensor(rows.labels), torch.as_tensor(more.labels)[place : place + 1]]))
+    labels = torch.arange(count) % classes if classes else None
+    if not schema.person_columns:
+        return Rows(x, labels)
+    each = min(schema.max_rows_per_person or 1, _RECORDS)
+    mixed = torch.randint(0, count, (2 * each + 5,), generator=source)
+    picked = torch.cat([torch.arange(count).repeat_interleave(each), mixed])
+    sizes = torch.tensor([*[each] * count, each, each + 5])
+    owners = torch.repeat_interleave(torch.arange(len(sizes)), sizes)
+    x, labels = x[picked], None if labels is None else labels[picked]
+    return Rows(x, labels, Persons.of(owners, each + 5, x, labels))
 
 
 def proving(ear: Ear, schema: Schema, broken: dict[str, str]) -> Callable[..., Door]:

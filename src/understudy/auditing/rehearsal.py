@@ -24,9 +24,9 @@ from scipy import stats
 from understudy.auditing import besides
 from understudy.auditing.correlation import repeated_noise, shared_noise
 from understudy.auditing.listening import Draw, Ear, listening
+from understudy.auditing.people import with_person
 from understudy.auditing.readings import Spread, every_tensor_of
 from understudy.auditing.verdict import Outcome, Reading
-from understudy.door.source import Rows
 from understudy.errors import RecipeError
 from understudy.privacy.mechanisms import Charge, GaussianRelease, SubsampledGaussian
 from understudy.records.encode import encoded_shape
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from understudy.auditing.readings import Floats
     from understudy.door.noise import Noise
+    from understudy.door.source import Rows
     from understudy.planning import Plan
     from understudy.schema import Schema
 
@@ -60,6 +61,8 @@ _PROBED = 200_000
 _TINY = 1e-6
 _GRID_BITS = 20
 """Published numbers are multiples of a power of two at most this many bits below their noise."""
+_MOST_ROWS = 8
+"""The most records of a canary that is a whole person, beside some that must be left out."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +113,7 @@ def rehearse_with_canaries(
         ear = Ear(first.draws)
         found = _states(
             shortened,
-            _with(rows, _canary(schema, canary, seed, quiet=quiet and canary % 2 == 0)),
+            with_person(rows, _canary(schema, canary, seed, quiet=quiet and canary % 2 == 0)),
             noise(),
             ear,
             seed,
@@ -147,7 +150,7 @@ def readings_besides(
         found.append(besides.private_rows_reading(seen))
     found += _small_bound(plan, schema, noise, seed)
     canaries = [_canary(schema, number, seed) for number in range(_canaries(schema))]
-    evaluated = besides.evaluation_reading(schema, rows, canaries, _with)
+    evaluated = besides.evaluation_reading(schema, rows, canaries)
     return found if evaluated is None else [*found, evaluated]
 
 
@@ -171,7 +174,7 @@ def _small_bound(plan: Plan, schema: Schema, noise: Callable[[], Noise], seed: i
 
 
 def _public_rows(schema: Schema, seed: int) -> Rows:
-    return stand_in_rows(schema, 4, seed + 1)
+    return stand_in_rows(schema.without_persons(), 4, seed + 1)
 
 
 def on_every_record(plan: Plan, steps: int | None = None) -> Plan:
@@ -218,9 +221,18 @@ def differing(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> set[str
 
 
 def _canary(schema: Schema, number: int, seed: int, *, quiet: bool = False) -> Rows:
-    """An extreme record, every value at one of its ends, in coarse or fine patterns; or an empty one."""
+    """An extreme record, every value at one of its ends, in coarse or fine patterns; or an empty one.
+
+    Where the schema names persons, a whole person: as many such records as may take part, all the same so that they
+    pull together, or every third time more than may, each another.
+    """
     source = np.random.default_rng((seed, number))
     ends = np.sign(source.uniform(-1, 1, (1, *encoded_shape(schema))))
+    if schema.person_columns:
+        most = min(schema.max_rows_per_person or 1, _MOST_ROWS)
+        ends = np.repeat(ends, most, axis=0)
+        if number % 3 == 2:
+            ends = np.sign(source.uniform(-1, 1, (most + 5, *encoded_shape(schema))))
     if number % 2 and ends.ndim == 4:
         ends = np.repeat(np.repeat(ends[:, :, ::2, ::2], 2, axis=2), 2, axis=3)
         ends = ends[:, :, : encoded_shape(schema)[1], : encoded_shape(schema)[2]]
@@ -232,13 +244,6 @@ def _canary(schema: Schema, number: int, seed: int, *, quiet: bool = False) -> R
 def _canaries(schema: Schema) -> int:
     """One of every class, as far as that is affordable, and not too few."""
     return min(max(_CANARIES, len(schema.label_classes or ())), _MOST_CANARIES)
-
-
-def _with(rows: Rows, more: Rows) -> Rows:
-    x = torch.cat([torch.as_tensor(rows.x), torch.as_tensor(more.x)])
-    if rows.labels is None or more.labels is None:
-        return Rows(x)
-    return Rows(x, torch.cat([torch.as_tensor(rows.labels), torch.as_tensor(more.labels)]))
 
 
 # ------------------------------------------------------------------------------ readings

@@ -157,12 +157,14 @@ def _published(
     from understudy.evaluation import Evaluation
     from understudy.evaluation.released import evaluation_charge, publish_measures
     from understudy.ledger.ledger import Ledger
+    from understudy.schema import unit_words
 
     with Ledger(ledger) as book:
         opened = []
 
         def reserve(charge: Charge) -> None:
-            entry = book.reserve(dataset, [charge], command=command_line())
+            unit = unit_words(release.schema).whole
+            entry = book.reserve(dataset, [charge], command=command_line(), unit=unit)
             opened.append(book.progress(entry, 0))
 
         found = publish_measures(release, _Later(read), evaluation_charge(budget), reserve=reserve)  # type: ignore[arg-type]

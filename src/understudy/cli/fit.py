@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -40,6 +42,8 @@ from understudy.run.record import beside, open_account
 from understudy.run.threads import choose_threads
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from understudy.planning import Plan
     from understudy.release.release import Release
     from understudy.run.checkpoint import Checkpoints
@@ -186,6 +190,7 @@ def _train(
     from understudy.run.progress import fit_with_bar
 
     with (
+        _shown_to_the_curator(),
         stopping() as signals,
         open_account(
             plan, out, ledger, dataset, checkpoints.every, command=command_line(), say=err.print
@@ -216,6 +221,25 @@ def _train(
         return release
 
 
+@contextmanager
+def _shown_to_the_curator() -> Iterator[None]:
+    """Print warnings about private records on the screen, where nothing keeps them."""
+    from understudy.errors import CuratorWarning
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", CuratorWarning)
+        plain = warnings.showwarning
+
+        def shown(message: Warning | str, category: type[Warning], *rest: Any) -> None:
+            if issubclass(category, CuratorWarning):
+                err.print(f"PRIVATE, for your eyes only: {message}")
+            else:
+                plain(message, category, *rest)
+
+        warnings.showwarning = shown  # type: ignore[assignment]
+        yield
+
+
 def _tell(release: Release, out: Path, *, as_json: bool) -> None:
     if not release.card.private:
         warn_not_private(release.card.warnings)
@@ -244,7 +268,7 @@ def _known_or_described(
         with download_bar() as progress:
             dataset = known(data, on_progress=progress)
         schema = dataset.schema if path is None else load_schema(path)
-        return dataset.train, schema, rows or len(dataset.train)
+        return dataset.train, schema, rows or (None if schema.person_columns else len(dataset.train))
     if path is None:
         raise SchemaError(
             f"{data} needs a schema: write a draft with `understudy schema draft {data} --out schema.toml`, "

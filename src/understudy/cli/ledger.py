@@ -146,6 +146,10 @@ def _print_statement(statement: Statement) -> None:
         f"{statement.dataset}: spent ε = {cost.epsilon:.4g} of {limit.epsilon:g} at δ = {limit.delta:g}, "
         f"{limit.adjacency.value}, by {cost.certified_by.name}",
     )
+    if statement.units:
+        out.print(f"protected: {'; '.join(f'one {unit}' for unit in statement.units)}")
+    if len(statement.units) > 1:
+        out.print("note: these entries protect different things, so the total holds for none of them alone")
     table = Table("entry", "status", "for", "steps", "release", "reserved")
     for entry in statement.entries:
         purposes = ", ".join(charge.purpose for charge in entry.charges)

@@ -49,7 +49,10 @@ Steps = Annotated[
 ]
 Neighbours = Annotated[Adjacency, typer.Option(help="Which data sets are neighbours.")]
 Rows = Annotated[
-    int | None, typer.Option(help="Number of rows, if it is public. Otherwise it is estimated with noise.")
+    int | None,
+    typer.Option(
+        help="Number of rows (of persons, if the schema names them), if public. Otherwise it is estimated with noise."
+    ),
 ]
 SchemaFile = Annotated[Path | None, typer.Option(help="Schema file; known data sets have their own.")]
 AcceptLargeDelta = Annotated[bool, typer.Option("--accept-large-delta", help="Allow δ ≥ 1/rows.")]

@@ -31,7 +31,9 @@ __all__ = ["plan_command"]
 
 
 def plan_command(
-    rows: Annotated[int, typer.Option(help="Number of records; a public fact.")],
+    rows: Annotated[
+        int, typer.Option(help="Number of records (of persons, if the schema names them); public.")
+    ],
     epsilon: Annotated[float, typer.Option(help="The budget's ε.")],
     delta: Delta = 1e-5,
     recipe: RecipeName = None,

@@ -106,6 +106,7 @@ def check(source: Any, schema: Schema, *, on_progress: Progress | None = None) -
     names = names_of(source, schema.file)
     present = tuple(column for column in schema.columns if names is None or column.name in names)
     part = replace(schema, columns=present, label=None, label_weights=None) if present else schema
+    absent = [name for name in schema.person_columns if names is not None and name not in names]
     records = read(source, part, on_progress=on_progress)
     found = []
     for column in schema.columns:
@@ -114,8 +115,13 @@ def check(source: Any, schema: Schema, *, on_progress: Progress | None = None) -
             found.append(_summary(column, examined))
         else:
             found.append(CheckedColumn(column.name, refused=("the source has no such column",)))
-    ignored = tuple(name for name in names or () if name not in {column.name for column in schema.columns})
-    return Checked(len(records), encoded_shape(schema), tuple(found), ignored, records.notes)
+    known = {*schema.person_columns, *(column.name for column in schema.columns)}
+    ignored = tuple(name for name in names or () if name not in known)
+    missed = [
+        f"there is no column {name!r} to tell persons apart: right for synthetic rows, and refused by fit"
+        for name in absent
+    ]
+    return Checked(len(records), encoded_shape(schema), tuple(found), ignored, (*records.notes, *missed))
 
 
 def _summary(column: Column, examined: Examined) -> CheckedColumn:

@@ -10,6 +10,7 @@ import pandas as pd
 from understudy.data.records import Records
 from understudy.errors import DataError
 from understudy.records.names import shown
+from understudy.records.persons import person_numbers
 from understudy.schema import UnknownCodes
 
 if TYPE_CHECKING:
@@ -21,6 +22,9 @@ __all__ = ["code_texts", "from_long", "icd9_category"]
 def from_long(frame: pd.DataFrame, schema: CodeSchema, *, person: str, code: str) -> Records:
     """Count the codes of each person: one row per person, one column per code of the schema.
 
+    Where the schema names `person` columns, `person` here tells records of one person apart, such as visits, and the
+    columns of the schema are kept beside the codes.
+
     Args:
         frame: one row per (person, code); rows without a code are kept as persons without codes.
         schema: which codes are told apart, and what to do with others. Its label, if any, is taken from the
@@ -31,12 +35,9 @@ def from_long(frame: pd.DataFrame, schema: CodeSchema, *, person: str, code: str
     for name in (person, code, *([schema.label.name] if schema.label else [])):
         if name not in frame.columns:
             raise DataError(f"the table has no column {name!r}; it has {shown(list(frame.columns))}")
-    if frame[person].isna().any():
-        row = int(frame[person].isna().to_numpy().argmax())
-        raise DataError(
-            f"column {person!r}, row {row + 1}: the cell is empty; every row must belong to a person"
-        )
-    rows, people = pd.factorize(frame[person])
+    persons = [name for name in schema.person_columns if name in frame.columns]
+    rows = person_numbers(frame, tuple(dict.fromkeys((*persons, person))))
+    assert rows is not None
     texts = code_texts(frame[code])
     columns = pd.Index(schema.codes).get_indexer(pd.Index(texts.fillna("")))
     strangers = np.flatnonzero((columns < 0) & texts.notna().to_numpy(dtype=bool))
@@ -46,13 +47,12 @@ def from_long(frame: pd.DataFrame, schema: CodeSchema, *, person: str, code: str
             f'{place} is not in the schema. Add it, or set unknown = "drop".',
             f"{place} is {texts.iloc[strangers[0]]!r}; {len(strangers)} rows hold such codes.",
         )
-    counts = np.zeros((len(people), len(schema.codes)), dtype=np.uint16)
+    counts = np.zeros((int(rows.max()) + 1, len(schema.codes)), dtype=np.uint16)
     listed = columns >= 0
     np.add.at(counts, (rows[listed], columns[listed]), 1)
     wide = pd.DataFrame(np.minimum(counts, schema.max_count), columns=list(schema.codes))
-    if schema.label is not None:
-        first = frame.groupby(rows, sort=True)[schema.label.name].first()
-        wide[schema.label.name] = first.to_numpy()
+    for name in (*persons, *([schema.label.name] if schema.label else [])):
+        wide[name] = frame.groupby(rows, sort=True)[name].first().to_numpy()
     return Records(wide)
 
 

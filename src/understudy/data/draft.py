@@ -21,7 +21,7 @@ from understudy.data.learned import learned_from_cells, learned_from_frame, spel
 from understudy.data.pictures import folder_classes, is_idx
 from understudy.data.places import places_of
 from understudy.data.read import read
-from understudy.data.typical import Typical, typical, usual_categories, why_left_out
+from understudy.data.typical import Typical, identifies, typical, usual_categories, why_left_out
 from understudy.errors import SchemaError
 from understudy.schema import (
     Binary,
@@ -100,6 +100,7 @@ def _private(contents: Contents, kinds: dict[str, Guess], *, from_rows: bool) ->
     mark = _Mark(from_rows)
     if missing_text != TableSchema.missing_text:
         lines.append(mark(f"missing_text = {json.dumps(missing_text, ensure_ascii=False)}"))
+    lines += _person_lines(list(kinds))
     lines += _file_lines(contents.file, file, mark)
     for name, found in kinds.items():
         why = why_left_out(name)
@@ -108,6 +109,16 @@ def _private(contents: Contents, kinds: dict[str, Guess], *, from_rows: bool) ->
         else:
             lines += ["", "[[columns]]", *_column_lines(name, found, mark)]
     return "\n".join(lines) + "\n"
+
+
+def _person_lines(names: list[str]) -> list[str]:
+    """The question who is protected, if a name says that its column tells people apart."""
+    found = [name for name in names if identifies(name)]
+    if not found:
+        return []
+    which = f" (or another of {', '.join(found[1:])})" if len(found) > 1 else ""
+    question = f"if it{which} tells persons apart and one may have several rows, or remove this line"
+    return [f"# person = {json.dumps(found[0], ensure_ascii=False)}  # FILL IN: {question}"]
 
 
 class _Mark:
@@ -217,6 +228,12 @@ def _public(contents: Contents) -> str:
         assert contents.frame is not None
         schema, left_out = learned_from_frame(contents.frame)
     comments = [f"# Column {name!r} is left out: {why}.\n" for name, why in left_out.items()]
+    rows = contents.cells if contents.cells is not None else contents.frame
+    comments += [
+        f"# Its values occur several times: if {name!r} tells persons apart, add person = {json.dumps(name)}.\n"
+        for name in left_out
+        if identifies(name) and rows is not None and rows[name].duplicated().any()
+    ]
     return _PUBLIC_PREFACE.format(name=contents.name) + "".join(comments) + "\n" + schema_to_toml(schema)
 
 

@@ -13,9 +13,11 @@ import struct
 import zipfile
 import zlib
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
+import pandas as pd
 from PIL import Image
 
 from understudy.data.bounds import PIXEL_WEIGHT, refuse_swollen
@@ -23,6 +25,7 @@ from understudy.data.records import Records
 from understudy.errors import DataError
 from understudy.files import plain_size, read_plain
 from understudy.records.images import Images
+from understudy.records.persons import person_numbers
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["folder_classes", "is_idx", "read_folder", "read_idx", "read_idx_array", "read_npz"]
 
+_PERSONS = "persons.csv"
 _PICTURES = (".png", ".jpg", ".jpeg")
 _MAX_SIDE = 4096
 _MAX_PICTURE = 2**28
@@ -64,7 +68,8 @@ def read_folder(root: Path, schema: ImageSchema | None = None) -> Records:
     """Read `root/<class>/*.png` (or .jpg, .jpeg); without classes `root/*.png`.
 
     All images must have one size. They become grey or colour as the schema says; without a schema they become
-    colour if the first one is.
+    colour if the first one is. Where the schema names a column of persons, `root/persons.csv` tells whose image each
+    `file` is.
     """
     classes = folder_classes(root) if schema is None else schema.classes
     files: list[tuple[Path, int]] = []
@@ -83,7 +88,26 @@ def read_folder(root: Path, schema: ImageSchema | None = None) -> Records:
         )
     pixels = _load_all([path for path, _ in files], schema)
     labels = np.array([label for _, label in files], dtype=np.int64) if classes else None
-    return Records(Images(pixels, labels))
+    return Records(Images(pixels, labels, _persons_of_files(root, [path for path, _ in files], schema)))
+
+
+def _persons_of_files(root: Path, files: list[Path], schema: ImageSchema | None) -> NDArray[np.int64] | None:
+    """The persons that `root/persons.csv` names for the images, each by its path from `root` in the column `file`."""
+    listed = root / _PERSONS
+    if schema is None or not schema.person_columns or not listed.exists():
+        return None
+    try:
+        table = pd.read_csv(listed, dtype=str, skipinitialspace=True, encoding="utf-8-sig")
+    except (OSError, ValueError) as cause:
+        raise DataError(f"cannot read {listed} as CSV", str(cause)) from None
+    absent = [name for name in ("file", *schema.person_columns) if name not in table.columns]
+    if absent:
+        raise DataError(
+            f"{listed} has no column {absent[0]!r}; it needs file and {', '.join(schema.person_columns)}"
+        )
+    table = table.assign(file=table["file"].str.strip().str.replace("\\", "/")).drop_duplicates("file")
+    found = table.set_index("file").reindex([path.relative_to(root).as_posix() for path in files])
+    return person_numbers(found, schema.person_columns)
 
 
 def _pictures(folder: Path) -> list[Path]:
@@ -148,7 +172,8 @@ def _opened(path: Path, number: int) -> Image.Image:
 def read_npz(path: Path, schema: ImageSchema | None = None) -> Records:
     """Read uint8 images (n, h, w) or (n, h, w, c) from the key `images`, `x` or `arr_0`.
 
-    Labels, if any, are whole numbers under `labels`, `y` or `arr_1`. Object arrays are refused.
+    Labels, if any, are whole numbers under `labels`, `y` or `arr_1`, and persons under the names that the schema gives.
+    Object arrays are refused.
     """
     plain_size(path, error=DataError)
     try:
@@ -162,9 +187,25 @@ def read_npz(path: Path, schema: ImageSchema | None = None) -> Records:
             pixels = read_npz_member(archive, members[key], str(path))
             label_key = next((key for key in _LABEL_KEYS if key in members), None)
             labels = read_npz_member(archive, members[label_key], str(path)) if label_key else None
+            named = () if schema is None else schema.person_columns
+            persons = {
+                name: read_npz_member(archive, members[name], str(path)) for name in named if name in members
+            }
     except _BROKEN_ARCHIVE as cause:
         raise DataError(f"cannot read {path} as .npz; it is damaged", str(cause)) from cause
-    return _as_records(pixels, labels, schema, str(path))
+    records = _as_records(pixels, labels, schema, str(path))
+    return Records(
+        replace(records.images, persons=_persons_of_arrays(persons, named, len(records), str(path)))
+    )
+
+
+def _persons_of_arrays(
+    arrays: dict[str, NDArray[Any]], names: tuple[str, ...], count: int, place: str
+) -> NDArray[np.int64] | None:
+    for name, array in arrays.items():
+        if array.shape != (count,):
+            raise DataError(f"{name} in {place} must tell the person of each image, one value for each")
+    return person_numbers({name: array.tolist() for name, array in arrays.items()}, names)
 
 
 def read_npz_member(archive: zipfile.ZipFile, name: str, place: str) -> NDArray[Any]:

@@ -71,11 +71,13 @@ def wanted_columns(schema: Tabular | None, names: list[str]) -> list[str]:
     """Which of these columns are read: those that the schema names, or all where it does not tell."""
     if isinstance(schema, TableSchema):
         present = set(names)
-        return [column.name for column in schema.columns if column.name in present]
+        declared = (*schema.person_columns, *(column.name for column in schema.columns))
+        return [name for name in declared if name in present]
     if isinstance(schema, CodeSchema) and schema.long is not None:
         pair = [schema.long.person, schema.long.code]
         label = [schema.label.name] if schema.label else []
-        return [*pair, *label] if set(pair) <= set(names) else names
+        persons = [name for name in schema.person_columns if name in names]
+        return list(dict.fromkeys([*persons, *pair, *label])) if set(pair) <= set(names) else names
     return names
 
 

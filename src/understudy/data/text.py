@@ -36,7 +36,8 @@ def read_text(place: Place, schema: Tabular) -> tuple[Any, tuple[str, ...]]:
     partitions = [name for name, _ in place.partitions]
     check_columns(str(place), [*dialect.names, *partitions], schema)
     if isinstance(schema, CodeSchema):
-        types = {} if schema.long is None else dict.fromkeys((schema.long.person, schema.long.code), "text")
+        long = () if schema.long is None else (schema.long.person, schema.long.code)
+        types = dict.fromkeys((*long, *schema.person_columns), "text")
         return _parsed(place, dialect, file, types, None, None), dialect.notes
     types = {
         column.name: "number"
@@ -45,6 +46,7 @@ def read_text(place: Place, schema: Tabular) -> tuple[Any, tuple[str, ...]]:
         for column in schema.columns
         if column.name not in partitions
     }
+    types |= {name: "text" for name in schema.person_columns if name in dialect.names}
     try:
         table = _parsed(place, dialect, file, types, list(types), schema.missing_text)
     except (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-__all__ = ["Typical", "UsualCategories", "typical", "usual_categories", "why_left_out"]
+__all__ = ["Typical", "UsualCategories", "identifies", "typical", "usual_categories", "why_left_out"]
 
 
 @dataclass(frozen=True)
@@ -101,11 +101,16 @@ def why_left_out(name: str) -> str | None:
     plain = _plain(name)
     if not plain or plain.startswith(("(column", "unnamed")):
         return "it has no name"
-    if re.fullmatch(rf"(.*_)?{_IDENTIFIERS}", plain):
+    if identifies(name):
         return "its name says that it identifies rows or people"
     if re.fullmatch(rf"(.*_)?{_FREE_TEXT}", plain):
         return "its name says that it holds names or free text"
     return None
+
+
+def identifies(name: str) -> bool:
+    """Whether a name says that the column tells rows or people apart."""
+    return re.fullmatch(rf"(.*_)?{_IDENTIFIERS}", _plain(name)) is not None
 
 
 def _plain(name: str) -> str:

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import copy
 import math
+from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
 
+from understudy.door.persons import add_persons
 from understudy.door.poisson import poisson_indices
 from understudy.door.query import Batch, Published
 from understudy.door.source import Rows
@@ -48,10 +50,11 @@ class Door:
         noise: where noise and sampling come from.
         private: False for a baseline, which draws anything without noise.
         insecure: allows noise from a seed; whoever asks for it marks what was drawn as NOT PRIVATE.
-        rows: the number of records where that is declared public, else None.
+        rows: the number of records (of persons, where these have several) where that is declared public, else None.
         account: told before anything is drawn.
         used: how often each purpose was drawn before (after a resume).
 
+    Where persons have several records, what holds for a record here holds for all records of a person together.
     `counted` is the number of records as declared, or as somebody had it published with noise; None until then.
 
     Raises:
@@ -109,14 +112,18 @@ class Door:
         if self.private and self._account is not None:
             self._account.announce(purpose)
         self._count(purpose)
-        sums = query.zero()
+        sums, records, at_once = query.zero(), self._records, self._at_once(query.rows_at_once)
         coins = self.chance
-        for x, labels in self._records.batches(self._at_once(query.rows_at_once)):
-            query.add(sums, Batch(x, labels, coins))
+        if records.persons is None:
+            for x, labels in records.batches(at_once):
+                query.add(sums, Batch(x, labels, coins))
+        else:
+            everybody = torch.arange(records.people)
+            add_persons(query, sums, records.persons, everybody, records.pick, at_once, coins)
         return self._drawn(purpose, sums, scale)
 
     def step(self, purpose: str, query: Query, like: Tensor) -> Published:
-        """The sum over one Poisson batch, with the noise that was charged for this purpose.
+        """The sum over one Poisson batch, of whole persons, with the noise that was charged for this purpose.
 
         Args:
             purpose: a charge of private steps.
@@ -132,10 +139,14 @@ class Door:
         if self.private and self._account is not None:
             self._account.charge()
         self._count(purpose)
-        rate, cap = mechanism.sampling_rate, mechanism.batch_cap
-        x, labels = self._records.take(poisson_indices(len(self._records), rate, self._noise, cap), like)
+        rate, cap, records = mechanism.sampling_rate, mechanism.batch_cap, self._records
+        chosen = poisson_indices(records.people, rate, self._noise, cap)
+        take = partial(records.take, like=like)
         sums = query.zero()
-        query.add(sums, Batch(x, labels, self.chance))
+        if records.persons is None:
+            query.add(sums, Batch(*take(chosen), self.chance))
+        else:
+            add_persons(query, sums, records.persons, chosen, take, 2**62, self.chance)
         return self._drawn(purpose, sums, scale)
 
     def derived(self, transform: Callable[[Batch], Tensor]) -> Self:
@@ -152,7 +163,7 @@ class Door:
             features[done : done + len(made)] = made
             done += len(made)
         other = copy.copy(self)  # shares `used` and the account: one budget
-        other._records = Rows(features, self._records.labels)
+        other._records = Rows(features, self._records.labels, self._records.persons)
         return other
 
     def sampled(self, purpose: str) -> SubsampledGaussian:

@@ -1,4 +1,4 @@
-"""Poisson batches: each record joins independently with the public probability q.
+"""Poisson batches: each record (or person with all records) joins independently with the public probability q.
 
 The draw is made in two parts that have together the same distribution: how many records join,
 Binomial(N, q), and which ones, a uniform subset of that size. The cost grows with the batch and not with N,

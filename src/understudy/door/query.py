@@ -2,20 +2,21 @@
 
 A query is a sum over records of something with a bounded norm, and carries its own proof of the bound: `add` enforces
 it for every record, and `sensitivity` says it. Everything private that ever leaves the package is such a sum with
-noise.
+noise. Where a person has several records, the door sees to it that they move a sum by no more than one would
+(`persons`), unless the query bounds whole persons itself (`PersonQuery`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from torch import Tensor
 
-__all__ = ["Batch", "Chance", "Published", "Query"]
+__all__ = ["Batch", "Chance", "PersonQuery", "Published", "Query"]
 
 
 class Chance(Protocol):
@@ -38,11 +39,13 @@ class Batch:
         x: encoded records (or features of them, behind a derived door); the first axis counts them.
         labels: one class index per record, in int64, or None.
         chance: coins that are tossed for each record independently of the others.
+        persons: for `PersonQuery` only: for each record the number of its person in this batch, in ascending order.
     """
 
     x: Tensor
     labels: Tensor | None
     chance: Chance
+    persons: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.x)
@@ -69,7 +72,19 @@ class Query(Protocol):
 
     @property
     def sensitivity(self) -> float:
-        """How far all sums together move in the L2 norm, at most, when one record comes or goes."""
+        """How far all sums together move in the L2 norm, at most, when one record comes or goes.
+
+        Where persons have several records, it holds for all records of one person together.
+        """
+        ...
+
+
+@runtime_checkable
+class PersonQuery(Query, Protocol):
+    """A query that bounds what all records of a person add together, which can be better than bounding each."""
+
+    def add_persons(self, sums: list[Tensor], batch: Batch) -> None:
+        """PRIVATE: add what the persons of a batch contribute, each within the sensitivity whatever it holds."""
         ...
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from understudy.door.persons import Persons
 from understudy.errors import DataError
 
 if TYPE_CHECKING:
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
     from torch import Tensor
+
+    from understudy.records.encode import Encoded
+    from understudy.schema import Schema
 
 __all__ = ["Rows"]
 
@@ -32,10 +36,12 @@ class Rows:
     Args:
         x: an array or tensor whose first axis counts the rows.
         labels: one integer per row, or None.
+        persons: whose the rows are; None if every row is a person of its own.
     """
 
     x: npt.NDArray[np.floating] | Tensor
     labels: npt.NDArray[np.integer] | Tensor | None = None
+    persons: Persons | None = None
     _file: RowFile | None = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -45,8 +51,32 @@ class Rows:
             mapped.madvise(mmap.MADV_RANDOM)
         object.__setattr__(self, "_file", RowFile.behind(self.x))
 
+    @classmethod
+    def of(cls, encoded: Encoded, schema: Schema) -> Rows:
+        """PRIVATE: encoded records with the persons of the schema, of whom at most so many rows take part as it says.
+
+        Raises:
+            DataError: the schema names persons, and the records came without.
+        """
+        x = torch.from_numpy(encoded.x)
+        labels = None if encoded.labels is None else torch.from_numpy(encoded.labels)
+        if not schema.person_columns:
+            return cls(x, labels)
+        if encoded.persons is None:
+            raise DataError(
+                f"the schema says that {' and '.join(map(repr, schema.person_columns))} tells persons apart, and the "
+                "data has no such column (for images: no such array in the .npz file, or no persons.csv in the folder)."
+            )
+        assert schema.max_rows_per_person is not None
+        return cls(x, labels, Persons.of(encoded.persons, schema.max_rows_per_person, x, labels))
+
     def __len__(self) -> int:
         return len(self.x)
+
+    @property
+    def people(self) -> int:
+        """How many persons there are."""
+        return len(self) if self.persons is None else len(self.persons)
 
     def batches(self, size: int) -> Iterator[tuple[Tensor, Tensor | None]]:
         """All rows in order, at most `size` at a time, and their labels as int64."""
@@ -67,13 +97,16 @@ class Rows:
             return x, None
         return x, torch.as_tensor(self.labels).to(dtype=torch.int64, device=like.device)
 
+    def pick(self, indices: Tensor) -> tuple[Tensor, Tensor | None]:
+        """The chosen rows as they are, and their labels as int64."""
+        x = _take(self.x, indices) if self._file is None else self._file.take(indices)
+        return x, None if self.labels is None else _take(self.labels, indices).to(torch.int64)
+
     def take(self, indices: Tensor, like: Tensor) -> tuple[Tensor, Tensor | None]:
         """The chosen rows in the dtype and on the device of `like`, and their labels as int64."""
-        chosen = _take(self.x, indices) if self._file is None else self._file.take(indices)
-        x = chosen.to(dtype=like.dtype, device=like.device)
-        if self.labels is None:
-            return x, None
-        return x, _take(self.labels, indices).to(dtype=torch.int64, device=like.device)
+        x, labels = self.pick(indices)
+        own = None if labels is None else labels.to(device=like.device)
+        return x.to(dtype=like.dtype, device=like.device), own
 
 
 def _memory_bytes() -> int:

@@ -34,6 +34,9 @@ class CriticBatch:
         fake_values: what the critic's first weight makes of the fakes, where a walk through them has found it
             (`FakesPart.values`); it saves the penalty a product.
         microbatch: for each record the number of its microbatch; needed by `MicrobatchClip` only.
+        persons: for each record the number of its person, in ascending order; the gradient of the mean loss of a
+            person's records is then clipped as one. None if every record is a person of its own.
+        weights: for each record one over the number of its person's records; None without persons.
     """
 
     real: Tensor
@@ -44,6 +47,15 @@ class CriticBatch:
     partner: Tensor | None = None
     fake_values: Tensor | None = None
     microbatch: Tensor | None = None
+    persons: Tensor | None = None
+    weights: Tensor | None = None
+
+    @property
+    def people(self) -> int:
+        """How many gradients are clipped: one for each person."""
+        return (
+            len(self.real) if self.persons is None else int(self.persons.max()) + 1 if len(self.real) else 0
+        )
 
     def partners(self) -> Tensor:
         """The index of each record's fake."""
@@ -65,10 +77,12 @@ class CriticBatch:
         return torch.lerp(partners, records, mixing)
 
     def pieces(self, size: int) -> Iterator[CriticBatch]:
-        """Batches of at most `size` records, each with its own partners, whose clipped sums add up to that of this."""
+        """Batches of at most `size` records, each with its own partners, whose clipped sums add up to that of this.
+
+        A person is never split: one with more records makes a longer batch.
+        """
         partners = self.partners()
-        for start in range(0, self.real.shape[0], size):
-            pick = slice(start, start + size)
+        for pick in self._ranges(size):
             own = partners[pick] if self.fake.shape[0] else slice(0, 0)
             yield replace(
                 self,
@@ -79,7 +93,22 @@ class CriticBatch:
                 mixing=_rows(self.mixing, pick),
                 partner=None,
                 fake_values=_rows(self.fake_values, own),
+                persons=None if self.persons is None else self.persons[pick] - self.persons[pick.start],
+                weights=_rows(self.weights, pick),
             )
+
+    def _ranges(self, size: int) -> Iterator[slice]:
+        if self.persons is None:
+            yield from (slice(start, start + size) for start in range(0, len(self.real), size))
+            return
+        start = stop = 0
+        for records in torch.bincount(self.persons).tolist():
+            if stop > start and stop + records - start > size:
+                yield slice(start, stop)
+                start = stop
+            stop += records
+        if stop > start:
+            yield slice(start, stop)
 
 
 def _rows(column: Tensor | None, pick: slice | Tensor) -> Tensor | None:
@@ -92,8 +121,8 @@ class ClippedSum:
 
     Args:
         gradients: for each parameter, the clipped sum over records, in float64; nothing of the free fakes is in it.
-        sensitivity: how far the sum moves when one record comes or goes.
-        shifted_count: Σ over records of +½ (within the bound) or −½ (shrunk or not finite).
+        sensitivity: how far the sum moves when one record (or person) comes or goes.
+        shifted_count: Σ over records (or persons) of +½ (within the bound) or −½ (shrunk or not finite).
     """
 
     gradients: dict[str, Tensor]

@@ -64,6 +64,9 @@ class CriticStep:
 class ClippedGradients:
     """The sum of the records' clipped gradients: a query for one Poisson batch.
 
+    Where persons have several records, the gradient of the mean loss of a person's records is clipped as one. It keeps
+    more of its length than the mean of gradients that were clipped one by one, which may point apart.
+
     Where the rule follows a quantile, how many records are within the bound is part of the same vector, weighted so
     that one scale of noise suits both (`QuantileAdaptiveClip`).
 
@@ -106,7 +109,7 @@ class ClippedGradients:
         return sums if self._weight is None else [*sums, torch.zeros(1, dtype=torch.float64)]
 
     def add(self, sums: list[Tensor], batch: Batch) -> None:
-        """PRIVATE: add the clipped gradients of a batch."""
+        """PRIVATE: add the clipped gradients of a batch, of whole persons where it tells them apart."""
         records = critic_batch(
             batch.x,
             batch.labels,
@@ -114,6 +117,7 @@ class ClippedGradients:
             batch.chance,
             coupled=self._rule.paired or bool(penalty_weight(self._objective)),
             microbatches=self._microbatches,
+            persons=batch.persons,
         )
         records = replace(records, fake_values=self.fake_values)
         summed = partial(clipped_sum, self._critic, self._objective, records, self._rule)
@@ -123,6 +127,10 @@ class ClippedGradients:
         self._begun = True
         if self._weight is not None:
             sums[-1] += self._weight * total.shifted_count
+
+    def add_persons(self, sums: list[Tensor], batch: Batch) -> None:
+        """PRIVATE: add the clipped gradients of the persons of a batch."""
+        self.add(sums, batch)
 
 
 class NoisyGradients:
@@ -266,11 +274,12 @@ def critic_batch(
     *,
     coupled: bool,
     microbatches: int | None = None,
+    persons: Tensor | None = None,
 ) -> CriticBatch:
     """Records, each with a partner, a mixing coefficient and a microbatch of its own where needed.
 
-    All three are drawn for each record independently of the others: the presence of one record does not change what
-    the others are paired with.
+    All three are drawn for each record (the microbatch for each person) independently of the others: the presence of
+    one does not change what the others are paired with.
 
     Args:
         records: PRIVATE rows, on the device of the critic.
@@ -279,13 +288,18 @@ def critic_batch(
         chance: coins.
         coupled: whether records need partners and mixing coefficients.
         microbatches: how many there are, or None.
+        persons: for each record the number of its person, or None if every record is a person of its own.
     """
     rows, like = len(records), records
     mixing, partner = None, None
     if coupled:
         mixing = chance.uniform((rows,)).to(like)
         partner = chance.integers(max(len(fakes[0]), 1), rows).to(like.device)
-    bins = None if microbatches is None else chance.integers(microbatches, rows).to(like.device)
+    sizes = None if persons is None else torch.bincount(persons)
+    bins = None
+    if microbatches is not None:
+        bins = chance.integers(microbatches, rows if sizes is None else len(sizes))
+        bins = (bins if persons is None else bins[persons]).to(like.device)
     return CriticBatch(
         real=records,
         real_labels=labels,
@@ -294,4 +308,6 @@ def critic_batch(
         mixing=mixing,
         partner=partner,
         microbatch=bins,
+        persons=None if persons is None else persons.to(like.device),
+        weights=None if persons is None or sizes is None else (1.0 / sizes)[persons].to(like),
     )

@@ -1,7 +1,8 @@
 """Numbers about a release that may be published themselves, because a mechanism covers them.
 
 The real test rows are private. One Gaussian release publishes noisy counts of them, and accuracy, AuROC and marginal
-errors are computed from the counts alone, which is post-processing. What a row adds, and the sensitivity that
+errors are computed from the counts alone, which is post-processing. Where the schema names persons, each counts once,
+by the mean of its rows. What a row adds, and the sensitivity that
 follows, is said in `queries`. The classifier is trained on synthetic rows only and the release is already public:
 neither costs anything.
 """
@@ -51,7 +52,7 @@ class PublishedMeasures:
     Args:
         measures: accuracy, AuROC and, for tables, marginal errors.
         charge: the line for the ledger.
-        sensitivity: how far one row moves the published vector in the L2 norm.
+        sensitivity: how far one row, or one person with all rows, moves the published vector in the L2 norm.
     """
 
     measures: tuple[Measure, ...]
@@ -145,7 +146,8 @@ def publish_measures(
         reserve(charge)
     encoded = encode(test, release.schema)
     query = MeasureCounts(release.schema, drawn.classes, layout, predictor)
-    seen = Door(DoorRows(encoded.x, encoded.labels), (charge,), SecureNoise()).publish(charge.purpose, query)
+    private = DoorRows.of(encoded, release.schema)
+    seen = Door(private, (charge,), SecureNoise()).publish(charge.purpose, query)
     sizes = () if layout is None else layout.sizes
     shares = _synthetic_marginals(release, layout, rows, seed)
     measures = _measures(seen.value.numpy(), seen.deviation, drawn, sizes, shares, learner)

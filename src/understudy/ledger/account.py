@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from understudy.errors import CheckpointError
 from understudy.ledger.meter import Meter
+from understudy.schema import unit_words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -83,7 +84,8 @@ class LedgerAccount:
 
     def reserve(self, plan: Plan) -> None:
         """Reserve the whole plan, or refuse it with what would still fit."""
-        self._begin(self._ledger.reserve(self._dataset, plan.charges, command=self._command))
+        unit = unit_words(plan.schema).whole
+        self._begin(self._ledger.reserve(self._dataset, plan.charges, command=self._command, unit=unit))
 
     def resume(self, entry: str | None, step: int, every: int) -> int:
         """Claim the entry of an interrupted run; one that was closed just before the crash is only looked at.

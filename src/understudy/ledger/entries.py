@@ -48,6 +48,7 @@ class Entry:
         release: the hash of the published release, if there is one.
         time: when it was reserved (for readers; nothing depends on it).
         command: the command that reserved it.
+        unit: what it protects, in words, as in "patient with up to 4 visits"; empty if nobody said.
         versions: of this package and of what the accounting depends on.
         owner: a random mark of the process that may charge it.
     """
@@ -62,6 +63,7 @@ class Entry:
     release: str | None = None
     time: str = ""
     command: str = ""
+    unit: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
     owner: str = ""
 
@@ -98,6 +100,12 @@ class Statement:
     entries: tuple[Entry, ...]
     head: Head
 
+    @property
+    def units(self) -> tuple[str, ...]:
+        """What the entries that count protect, in words. A total holds for whoever all of them protect."""
+        counted = (entry.unit for entry in self.entries if entry.status is not Status.REFUNDED)
+        return tuple(dict.fromkeys(unit for unit in counted if unit))
+
     def to_plain(self) -> dict[str, Any]:
         """The statement as plain values, for JSON."""
         return {
@@ -124,6 +132,7 @@ def entry_of(record: Record) -> Entry:
         charges=charges,
         time=record.time,
         command=body["command"],
+        unit=body.get("unit", ""),
         versions=body["versions"],
         owner=body["owner"],
     )
@@ -138,5 +147,6 @@ def _entry_plain(entry: Entry) -> dict[str, Any]:
         "release": entry.release,
         "time": entry.time,
         "command": entry.command,
+        "unit": entry.unit,
         "versions": dict(entry.versions),
     }

@@ -115,7 +115,7 @@ class Ledger:
             record = self._journal.append("register", {"dataset": dataset, "budget": to_plain(budget)})
         self._apply([record])
 
-    def reserve(self, dataset: str, charges: Sequence[Charge], *, command: str = "") -> Entry:
+    def reserve(self, dataset: str, charges: Sequence[Charge], *, command: str = "", unit: str = "") -> Entry:
         """Put the cost of a whole plan aside, before any record is read.
 
         The cost is computed while others may write, and counts only if the account is then still the one it was
@@ -129,6 +129,7 @@ class Ledger:
             "dataset": dataset,
             "charges": [to_plain(charge) for charge in charges],
             "command": command,
+            "unit": unit,
             "versions": _versions(),
             "owner": secrets.token_hex(8),
         }

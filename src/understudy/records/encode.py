@@ -30,6 +30,7 @@ from understudy.errors import DataError
 from understudy.records.columns import as_number, as_position, from_number, from_position
 from understudy.records.images import Images
 from understudy.records.names import shown
+from understudy.records.persons import person_numbers
 from understudy.schema import Categorical, CodeSchema, ImageSchema, Schema, TableSchema, UnknownCodes
 
 if TYPE_CHECKING:
@@ -76,12 +77,14 @@ class Encoded:
         labels: int64 class indices, or None without a label.
         clipped: how many values lay outside their bounds. For the curator's eyes only.
         unknown: how many values were not in the schema and were mapped. For the curator's eyes only.
+        persons: for each record the number of its person, or None where nothing tells persons apart.
     """
 
     x: NDArray[np.float32]
     labels: NDArray[np.int64] | None
     clipped: int = 0
     unknown: int = 0
+    persons: NDArray[np.int64] | None = None
 
     def __len__(self) -> int:
         return len(self.x)
@@ -213,7 +216,8 @@ def _encode_table(frame: pd.DataFrame, schema: TableSchema) -> Encoded:
             frame[schema.label_column.name], schema.label_column, schema.missing_text
         )
         unknown += mapped
-    return Encoded(x, labels, clipped, unknown)
+    persons = person_numbers(frame, schema.person_columns, ("", *schema.missing_text))
+    return Encoded(x, labels, clipped, unknown, persons)
 
 
 def _decode_table(
@@ -252,7 +256,8 @@ def _encode_codes(frame: pd.DataFrame, schema: CodeSchema) -> Encoded:
             "one row per person and "
             "code, name the two columns in the schema: a table [long] with the keys person and code."
         )
-    foreign = [name for name in frame.columns if name not in known and name != label]
+    modelled = known | {label, *schema.person_columns}
+    foreign = [name for name in frame.columns if name not in modelled]
     if foreign and schema.unknown is UnknownCodes.REFUSE:
         raise DataError(
             f"column {list(frame.columns).index(foreign[0]) + 1} of the data is no code of the schema. "
@@ -268,7 +273,7 @@ def _encode_codes(frame: pd.DataFrame, schema: CodeSchema) -> Encoded:
     if schema.label is not None:
         labels, mapped = as_position(frame[schema.label.name], schema.label, ())
         unknown += mapped
-    return Encoded(x, labels, clipped, unknown)
+    return Encoded(x, labels, clipped, unknown, person_numbers(frame, schema.person_columns))
 
 
 def _counts(counts: NDArray[Any]) -> NDArray[Any]:
@@ -308,7 +313,8 @@ def _encode_images(images: Images, schema: ImageSchema) -> Encoded:
         )
     labels = _checked_labels(images.labels, len(images), schema.classes)
     levels = (np.arange(256) / 127.5 - 1).astype(np.float32)
-    return Encoded(levels[np.ascontiguousarray(images.pixels.transpose(0, 3, 1, 2))], labels)
+    x = levels[np.ascontiguousarray(images.pixels.transpose(0, 3, 1, 2))]
+    return Encoded(x, labels, persons=images.persons if schema.person_columns else None)
 
 
 def _checked_labels(

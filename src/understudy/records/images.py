@@ -22,10 +22,12 @@ class Images:
     Args:
         pixels: uint8 of shape (n, height, width, channels).
         labels: for each image the index of its class in the schema, or None.
+        persons: for each image the number of its person, or None where nothing tells persons apart.
     """
 
     pixels: NDArray[np.uint8]
     labels: NDArray[np.int64] | None = None
+    persons: NDArray[np.int64] | None = None
 
     def __post_init__(self) -> None:
         if self.pixels.ndim != 4 or self.pixels.dtype != np.uint8:
@@ -35,6 +37,8 @@ class Images:
             )
         if self.labels is not None and self.labels.shape != (len(self.pixels),):
             raise DataError(f"{len(self.pixels)} images need as many labels, got shape {self.labels.shape}")
+        if self.persons is not None and self.persons.shape != (len(self.pixels),):
+            raise DataError(f"{len(self.pixels)} images need as many persons, got shape {self.persons.shape}")
 
     def __len__(self) -> int:
         return len(self.pixels)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from understudy.schema import unit_words
+
 if TYPE_CHECKING:
     from understudy.planning import Plan
 
@@ -11,7 +13,7 @@ __all__ = ["card_notes"]
 
 
 def card_notes(plan: Plan, rows: float) -> tuple[str, ...]:
-    """Whether the number of rows was checked, and whether δ is small beside it.
+    """Whether the number of rows, or of persons, was checked, and whether δ is small beside it.
 
     Args:
         plan: of the run.
@@ -19,16 +21,16 @@ def card_notes(plan: Plan, rows: float) -> tuple[str, ...]:
     """
     if plan.budget is None:
         return ()
-    notes = []
+    notes, unit = [], unit_words(plan.schema)
     if plan.rows is not None:
         notes.append(
-            f"The number of rows, {plan.rows:,}, was declared by the curator and not checked against the data. "
+            f"The number of {unit.many}, {plan.rows:,}, was declared by the curator and not checked against the data. "
             "ε does not depend on it; whether δ is small enough does."
         )
     if plan.budget.delta >= 1 / rows:
         known = "as declared" if plan.rows is not None else "by the noisy count that was charged"
         notes.append(
-            f"δ = {plan.budget.delta:g} is not below 1/rows ({rows:,.0f} rows, {known}): a mechanism that publishes "
-            "one row in full would satisfy it. Choose a smaller δ for such data."
+            f"δ = {plan.budget.delta:g} is not below 1/{unit.many} ({rows:,.0f} {unit.many}, {known}): a mechanism "
+            f"that publishes one {unit.one} in full would satisfy it. Choose a smaller δ for such data."
         )
     return tuple(notes)

@@ -81,15 +81,17 @@ def _charges(card: Card) -> str:
     if plan.spent.epsilon_rdp is not None and plan.spent.certified_by is not Accountant.RDP:
         totals.append(f"Second opinion, by Rényi divergences: ε = {plan.spent.epsilon_rdp:.4f}.")
     if replace_one is not None:
-        totals.append(f"If neighbours differ by replacing one record: ε = {replace_one:.4f}.")
+        one = unit_words(plan.schema).one
+        totals.append(f"If neighbours differ by replacing one {one}: ε = {replace_one:.4f}.")
     return "\n".join(rows + totals)
 
 
 def _making(card: Card) -> str:
     plan = card.plan
+    declared = "no" if plan.rows is None else f"{plan.rows:,} (declared, not checked)"
     lines = [
         f"- recipe: {for_markdown(plan.recipe.name)} ({for_markdown(plan.recipe.source)})",
-        f"- rows declared public: {'no' if plan.rows is None else f'{plan.rows:,} (declared, not checked)'}",
+        f"- number of {unit_words(plan.schema).many} declared public: {declared}",
         f"- public data used: {for_markdown(card.public_source or 'none')}",
         "- versions: "
         + for_markdown(", ".join(f"{package.name} {package.version}" for package in card.packages)),

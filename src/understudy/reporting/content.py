@@ -160,7 +160,11 @@ def _facts(card: Card, power: float | None) -> tuple[Fact, ...]:
         Fact("ε", f"{cost.epsilon:.4g}", f"certified by {cost.certified_by.value}"),
         Fact("δ", f"{cost.delta:g}", "chance that the bound fails"),
         Fact("an attacker recognises", f"≤ {power:.1%}", "of members, at 1 % false alarms (guessing: 1 %)"),
-        Fact("neighbours", cost.adjacency.value.replace("-", " "), "what an attacker must not tell apart"),
+        Fact(
+            "neighbours",
+            cost.adjacency.value.replace("-", " "),
+            f"{unit_words(card.plan.schema).whole}: what an attacker must not tell apart",
+        ),
     )
 
 
@@ -203,8 +207,9 @@ def _totals(card: Card) -> tuple[Fact, ...]:
     if cost.epsilon_rdp is not None:
         facts.append(Fact("ε, second opinion", f"{cost.epsilon_rdp:.4f}", "by Rényi differential privacy"))
     if cost.epsilon_replace_one is not None:
+        one = unit_words(card.plan.schema).one
         facts.append(
-            Fact("ε, replace-one", f"{cost.epsilon_replace_one:.4f}", "if one record's content changes")
+            Fact("ε, replace-one", f"{cost.epsilon_replace_one:.4f}", f"if one {one}'s content changes")
         )
     if card.plan.budget is not None:
         facts.append(
@@ -244,7 +249,7 @@ def _making(card: Card) -> tuple[Fact, ...]:
     facts = [
         Fact("recipe", plan.recipe.name, plan.recipe.source),
         Fact(
-            "rows",
+            unit_words(plan.schema).many,
             "not public" if plan.rows is None else f"{plan.rows:,}",
             "declared public, not checked" if plan.rows else "",
         ),

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 
 from understudy.calling import explained
 from understudy.certificate import checked_plan
 from understudy.data import known_names, read
+from understudy.data.ids import repeated, with_ids
 from understudy.door.door import Door
 from understudy.door.source import Rows
-from understudy.errors import Interrupted, PlanError, UnderstudyError
+from understudy.errors import CuratorWarning, Interrupted, PlanError, UnderstudyError
 from understudy.privacy.mechanisms import SubsampledGaussian
 from understudy.records.encode import encode
 from understudy.run.asked import planned, refuse_useless
@@ -247,7 +248,7 @@ def _private_rows(
     """The private rows; if they cannot be read, or the run is stopped meanwhile, the reservation is given back."""
     assert plan.schema is not None
     try:
-        rows = _read_rows(data, plan.schema, on_note)
+        rows = _watched_rows(data, plan.schema, on_note)
         if stop is not None and stop():
             raise Interrupted(
                 "stopped while the data was read, as asked; nothing was drawn and nothing spent."
@@ -258,14 +259,22 @@ def _private_rows(
     return rows
 
 
-def _read_rows(data: object, schema: Schema, on_note: Callable[[str], None] | None = None) -> Rows:
-    records = read(data, schema)
+def _read_rows(data: object, schema: Schema) -> Rows:
+    return Rows.of(encode(read(data, schema), schema), schema)
+
+
+def _watched_rows(data: object, schema: Schema, on_note: Callable[[str], None] | None) -> Rows:
+    """The rows; warns the curator of people with several rows who are not declared, in no log and on no card."""
+    watched = with_ids(data, schema)
+    records = read(data, watched)
     if on_note is not None:
         for note in records.notes:
             on_note(note)
-    encoded = encode(records, schema)
-    labels = None if encoded.labels is None else torch.from_numpy(encoded.labels)
-    return Rows(torch.from_numpy(encoded.x), labels)
+    if watched is not schema:
+        warning = repeated(records.frame, watched)
+        if warning is not None:
+            warnings.warn(warning, CuratorWarning, stacklevel=4)
+    return Rows.of(encode(records, schema), schema)
 
 
 def _public_rows(public: object | None, plan: Plan) -> Rows | None:
@@ -275,7 +284,7 @@ def _public_rows(public: object | None, plan: Plan) -> Rows | None:
             "part of the private data."
         )
     assert plan.schema is not None
-    return None if public is None else _read_rows(public, plan.schema)
+    return None if public is None else _read_rows(public, plan.schema.without_persons())
 
 
 def _public_source(public: object | None, rows: Rows | None) -> str | None:

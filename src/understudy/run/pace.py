@@ -93,7 +93,7 @@ def seconds_per_step(
     trial = Run(replace(plan, recipe=recipe, charges=charges), noise=SecureNoise(), seed=0, device=device)
     size = _ROWS if plan.sampled is None else round(plan.rows or _ROWS / plan.training.sampling_rate)
     rows = stand_in_rows(plan.schema, min(size, 20_000), 0)
-    public = stand_in_rows(plan.schema, _ROWS, 1) if recipe.learns_from_public else None
+    public = stand_in_rows(plan.schema.without_persons(), _ROWS, 1) if recipe.learns_from_public else None
     trial.open(rows, None)  # no warm start
     _advance(trial, public, 1)  # the first step is slower than the others
     start = clock()

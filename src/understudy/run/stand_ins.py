@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from understudy.door.persons import Persons
 from understudy.door.source import Rows
 from understudy.records.encode import decode, encode, encoded_shape
 
@@ -15,11 +16,24 @@ if TYPE_CHECKING:
 
 __all__ = ["stand_in_rows", "valid_rows"]
 
+_RECORDS = 3
+"""The most records of a stand-in person."""
+
 
 def stand_in_rows(schema: Schema, rows: int, seed: int) -> Rows:
-    """Valid encoded records drawn at random from the schema alone."""
+    """Valid encoded records drawn at random from the schema alone.
+
+    Where the schema names persons, these are so many persons, who have one record, two, three, one, and so on.
+    """
     source = np.random.default_rng(seed)
-    return valid_rows(source.uniform(-1, 1, (rows, *encoded_shape(schema))), source, schema)
+    most = schema.max_rows_per_person or 1
+    sizes = 1 + torch.arange(rows) % min(most, _RECORDS)
+    owners = torch.repeat_interleave(torch.arange(rows), sizes)
+    drawn = valid_rows(source.uniform(-1, 1, (len(owners), *encoded_shape(schema))), source, schema)
+    if not schema.person_columns:
+        return drawn
+    x, labels = drawn.pick(torch.arange(len(drawn)))
+    return Rows(x, labels, Persons.of(owners, most, x, labels))
 
 
 def valid_rows(x: np.ndarray, source: np.random.Generator, schema: Schema, label: int | None = None) -> Rows:

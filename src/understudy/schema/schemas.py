@@ -15,6 +15,7 @@ from understudy.files import read_text, write_whole
 from understudy.notebook import html_table
 from understudy.schema.columns import Binary, Categorical, Column, Discrete, check_values
 from understudy.schema.file_format import FileFormat
+from understudy.schema.person import PersonUnit
 
 __all__ = [
     "CodeSchema",
@@ -42,10 +43,10 @@ class UnknownCodes(enum.Enum):
 
 
 @dataclass(frozen=True, repr=False)
-class TableSchema:
+class TableSchema(PersonUnit):
     """A table with one record per row.
 
-    Args:
+    Args (and those of `PersonUnit`):
         columns: what each column may hold; columns of a file that are not listed are ignored.
         label: the name of the discrete column that generators are conditioned on, or None.
         label_weights: the PUBLIC share of each class, in the order of `label_classes`, or None if not public.
@@ -61,8 +62,10 @@ class TableSchema:
     file: FileFormat = PLAIN_CSV
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not self.columns:
             raise SchemaError("a table needs at least one column")
+        self.refuse_modelled_person(tuple(column.name for column in self.columns))
         name, times = Counter(column.name for column in self.columns).most_common(1)[0]
         if times > 1:
             raise SchemaError(f"column {name!r} is declared {times} times; name it once")
@@ -129,10 +132,10 @@ class TableSchema:
 
 
 @dataclass(frozen=True, repr=False)
-class ImageSchema:
+class ImageSchema(PersonUnit):
     """Images of one size with 8 bits per channel.
 
-    Args:
+    Args (and those of `PersonUnit`, whose `person` names an array of an .npz file or a column of `persons.csv`):
         height: rows of pixels.
         width: columns of pixels.
         channels: 1 for grey, 3 for colour.
@@ -148,6 +151,7 @@ class ImageSchema:
     label_weights: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not (1 <= self.height <= 4096 and 1 <= self.width <= 4096):
             raise SchemaError(
                 f"height and width must lie between 1 and 4096, got {self.height} × {self.width}"
@@ -191,10 +195,10 @@ class LongFile:
 
 
 @dataclass(frozen=True, repr=False)
-class CodeSchema:
+class CodeSchema(PersonUnit):
     """A set of codes per record, such as the ICD-9 diagnoses of one person.
 
-    Args:
+    Args (and those of `PersonUnit`):
         codes: every code that is told apart.
         max_count: 1 keeps only whether a code occurs; more keeps how often, up to this many times.
         unknown: what to do with codes that are not listed.
@@ -214,8 +218,10 @@ class CodeSchema:
     file: FileFormat = PLAIN_CSV
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not self.codes:
             raise SchemaError("a code schema needs at least one code")
+        self.refuse_modelled_person((*self.codes, *([self.label.name] if self.label else [])))
         check_values("codes", self.codes, least=1)
         if not 1 <= self.max_count <= 65_535:
             raise SchemaError(f"max_count must lie between 1 and 65535, got {self.max_count}")

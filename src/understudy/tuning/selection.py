@@ -36,14 +36,14 @@ from understudy.privacy.accounting import Spent, select_best, spent
 from understudy.privacy.mechanisms import Charge, GaussianRelease
 from understudy.release.release import Release
 from understudy.release.weights import weights_to_bytes
-from understudy.tuning.sweep import Sweep, digest, fitted, labelled_rows, planned, save_anew, write_value
+from understudy.schema import unit_words
+from understudy.tuning.sweep import Sweep, digest, encoded_rows, fitted, planned, save_anew, write_value
 from understudy.tuning.variation import Setting  # noqa: TC001 - the codec reads the hint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from understudy.evaluation.utility import Labelled
     from understudy.tuning.sweep import Bill
 
 __all__ = ["Choice", "Chosen", "draw_runs", "noisy_score", "select", "selection_charge", "selection_cost"]
@@ -133,14 +133,12 @@ def draw_runs(settings: Sequence[Setting], mean_runs: float) -> tuple[Setting, .
     return tuple(drawn)
 
 
-def noisy_score(release: Release, test: Labelled, sweep: Sweep, deviation: float | None) -> float:
-    """How many test rows a classifier of synthetic rows gets right; adding or removing a row moves it by one."""
+def noisy_score(release: Release, test: Rows, sweep: Sweep, deviation: float | None) -> float:
+    """How many test rows (or persons) a classifier of synthetic rows gets right; one more or less moves it by one."""
     rows = ReleaseSource(release).draw(min(sweep.rows or SCORED_ROWS, SCORED_ROWS), 0)
     predictor = train(sweep.learner, rows.features, rows.labels, rows.classes, 0)
-    if deviation is None:
-        return float((predictor(test.features).argmax(axis=1) == test.labels).sum())
-    charge = Charge(SCORE, GaussianRelease(deviation))
-    door = Door(Rows(test.features, test.labels), (charge,), SecureNoise())
+    charges = () if deviation is None else (Charge(SCORE, GaussianRelease(deviation)),)
+    door = Door(test, charges, SecureNoise(), private=deviation is not None)
     return float(door.publish(SCORE, RightAnswers(predictor)).value)
 
 
@@ -180,7 +178,7 @@ def select(
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     work.mkdir(mode=0o700, exist_ok=True)
     with files.held(work, error=PlanError), Ledger(bill.ledger) as book:
-        drawn = _drawn(work, book, bill, charge, settings, choice)
+        drawn = _drawn(work, book, bill, charge, settings, choice, unit_words(sweep.schema).whole)
         waiting = [number for number in range(len(drawn.settings)) if not _scored(work, number).exists()]
 
         def tell(number: int, share: float) -> None:
@@ -192,7 +190,13 @@ def select(
 
 
 def _drawn(
-    work: Path, book: Ledger, bill: Bill, charge: Charge, settings: Sequence[Setting], choice: Choice
+    work: Path,
+    book: Ledger,
+    bill: Bill,
+    charge: Charge,
+    settings: Sequence[Setting],
+    choice: Choice,
+    unit: str,
 ) -> _Drawn:
     """What was drawn before an interruption, or a new draw: first the charge, then the number of runs."""
     state = work / "drawn.json"
@@ -200,7 +204,7 @@ def _drawn(
         drawn = codec.from_json(_Drawn, files.read_text(state, error=EvaluationError), error=EvaluationError)
         _refuse_foreign(work, book, drawn)
         return drawn
-    entry = book.progress(book.reserve(bill.dataset, [charge], command=bill.command), 0)
+    entry = book.progress(book.reserve(bill.dataset, [charge], command=bill.command, unit=unit), 0)
     drawn = _Drawn(entry.id, entry.owner, draw_runs(settings, choice.mean_runs))
     write_value(state, drawn)
     return drawn
@@ -225,7 +229,7 @@ def _run(
     """One of the runs, in a process of its own; the choice has paid for it already."""
     release = fitted(sweep, planned(sweep, drawn.settings[number]), tell, None)
     save_anew(release, _saved(work, number))
-    test = labelled_rows(sweep.test, sweep.schema)
+    test = Rows.of(encoded_rows(sweep.test, sweep.schema), sweep.schema)
     write_value(_scored(work, number), _Score(noisy_score(release, test, sweep, choice.score_noise)))
 
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from understudy.evaluation.utility import Labelled
     from understudy.ledger.account import LedgerAccount
+    from understudy.records.encode import Encoded
     from understudy.release.release import Release
     from understudy.run.fit import Progress
     from understudy.schema import Schema
@@ -212,10 +213,15 @@ def _scores(learner: Learner, rows: Labelled, test: Labelled, seed: int) -> tupl
 
 def labelled_rows(source: str, schema: Schema) -> Labelled:
     """Real rows with their classes, from a file or by a known name."""
+    return labelled(encoded_rows(source, schema), schema)
+
+
+def encoded_rows(source: str, schema: Schema) -> Encoded:
+    """Real rows as arrays, from a file or by a known name."""
     from understudy.data import read
     from understudy.records.encode import encode
 
-    return labelled(encode(read(source, schema), schema), schema)
+    return encode(read(source, schema), schema)
 
 
 def _read(path: Path) -> Outcome:

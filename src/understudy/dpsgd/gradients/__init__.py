@@ -49,7 +49,7 @@ def clipped_sum(
     path: Path | None = None,
     chunk: int | None = None,
 ) -> ClippedSum:
-    """The sum of the records' clipped gradients, in float64; fakes are in it as partners only.
+    """The sum of the records' (or persons') clipped gradients, in float64; fakes are in it as partners only.
 
     Args:
         critic: any model of (x, labels), row by row; layers that mix records are refused.
@@ -64,14 +64,14 @@ def clipped_sum(
     if isinstance(clipping, MicrobatchClip):
         gradients, count = microbatch.clipped_sum(critic, objective, batch, clipping, chunk)
         return ClippedSum(gradients, sensitivity, count)
-    chain, records = _chain(critic, path), len(batch.real)
+    chain, people = _chain(critic, path), batch.people
 
     def one(piece: CriticBatch) -> tuple[dict[str, Tensor], float]:
         if chain is None:
-            return functional.clipped_sum(critic, objective, piece, clipping, chunk, records)
-        return bookkeeping.clipped_sum(critic, chain, objective, piece, clipping, records)
+            return functional.clipped_sum(critic, objective, piece, clipping, chunk, people)
+        return bookkeeping.clipped_sum(critic, chain, objective, piece, clipping, people)
 
-    if chunk is None or records <= chunk:
+    if chunk is None or len(batch.real) <= chunk:
         gradients, count = one(batch)
         return ClippedSum(gradients, sensitivity, count)
     gradients, count = {}, 0.0

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
+
+import torch
 
 from understudy.dpsgd.gradients.layers import Tape
 from understudy.dpsgd.losses import fake_slope, penalty_slope, penalty_weight, record_slopes
@@ -41,6 +43,41 @@ class Book:
     def pairs(self, layer: WeightedLayer, start: int, stop: int) -> list[tuple[Tensor, Tensor]]:
         """(a, d) of the records start … stop − 1 in each place."""
         return [(place.a[start:stop], place.d[start:stop]) for place in self.layers[layer]]
+
+    def of_persons(self, persons: Tensor, weights: Tensor) -> Book:
+        """The factors of whole persons in place of records.
+
+        A person's gradient is the weighted sum of those of its records, so each of these is one more place of it.
+
+        Args:
+            persons: for each record the number of its person, in ascending order.
+            weights: of each record.
+        """
+        sizes = torch.bincount(persons)
+        turn = torch.arange(len(persons), device=persons.device) - (sizes.cumsum(0) - sizes)[persons]
+        grouped = Book(len(sizes))
+        for number in range(int(sizes.max()) if len(sizes) else 0):
+            rows = (turn == number).nonzero().squeeze(1)
+            spread = partial(_spread, persons[rows], len(sizes))
+            for layer, places in self.layers.items():
+                grouped.layers.setdefault(layer, []).extend(
+                    replace(place, a=spread(place.a[rows]), d=spread(_weighted(place.d, weights)[rows]))
+                    for place in places
+                )
+            for name, entries in self.rows.items():
+                grouped.rows.setdefault(name, []).extend(
+                    spread(_weighted(entry, weights)[rows]) for entry in entries
+                )
+        return grouped
+
+
+def _spread(persons: Tensor, people: int, rows: Tensor) -> Tensor:
+    """Rows of different persons, each at the number of its person, and zeros for the others."""
+    return rows.new_zeros(people, *rows.shape[1:]).index_copy_(0, persons, rows)
+
+
+def _weighted(rows: Tensor, weights: Tensor) -> Tensor:
+    return rows * weights.to(rows.dtype).reshape(-1, *[1] * (rows.dim() - 1))
 
 
 def book_of_records(chain: Chain, objective: Loss, batch: CriticBatch, *, joint: bool) -> Book:

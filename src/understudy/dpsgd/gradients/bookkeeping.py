@@ -58,10 +58,13 @@ def clipped_sum(
         objective: the loss.
         batch: the records at hand.
         rule: how they are clipped.
-        records: how many the whole batch has, of which these may be a piece; together they share one slack.
+        records: how many (or how many persons) the whole batch has, of which these may be a piece; together they share
+            one slack.
     """
     params = trained_parameters(critic)
     book = book_of_records(chain, objective, batch, joint=rule.paired)
+    if batch.persons is not None and batch.weights is not None:
+        book = book.of_persons(batch.persons, batch.weights)
     gradients, factors = clipped_book(book, params, rule.partition(params), records)
     within = torch.stack(list({id(f): f for f in factors.values()}.values())).amin(0) >= 1.0
     return gradients, float(within.sum()) - 0.5 * within.shape[0]

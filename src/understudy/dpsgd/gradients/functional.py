@@ -49,12 +49,13 @@ def clipped_sum(
         batch: the records at hand.
         rule: how they are clipped.
         chunk: how many are handled at once.
-        records: how many the whole batch has, if these are a piece of it; together they share one slack.
+        records: how many (or how many persons) the whole batch has, if these are a piece of it; together they share one
+            slack.
     """
     params = trained_parameters(critic)
     total = _zeros(params)
-    count, length = 0.0, longest(records or len(batch.real))
-    for rows in _record_gradients(critic, objective, batch, joint=rule.paired, chunk=chunk):
+    count, length = 0.0, longest(records or batch.people)
+    for rows in _clipped_together(critic, objective, batch, joint=rule.paired, chunk=chunk):
         factors = rule.partition(params).factors(_squares(rows))
         _add_weighted(total, rows, factors, length)
         within = torch.stack(list(factors.values())).amin(0) >= 1.0
@@ -101,6 +102,25 @@ def _add_weighted(total: Gradients, rows: Gradients, factors: dict[str, Tensor],
     weights = row_weights(factors)
     for name, g in rows.items():
         total[name] += weights[name].sum(g, length)
+
+
+def _clipped_together(
+    critic: nn.Module, objective: Loss, batch: CriticBatch, *, joint: bool, chunk: int | None
+) -> Iterator[Gradients]:
+    """What is clipped as one: the gradients of records, or the weighted sums of those of each person."""
+    if batch.persons is None:
+        yield from _record_gradients(critic, objective, batch, joint=joint, chunk=chunk)
+        return
+    for piece in batch.pieces(chunk or DEFAULT_CHUNK):
+        assert piece.persons is not None
+        assert piece.weights is not None
+        for rows in _record_gradients(critic, objective, piece, joint=joint, chunk=len(piece.real)):
+            yield {name: _of_persons(g.double(), piece.persons, piece.weights) for name, g in rows.items()}
+
+
+def _of_persons(rows: Tensor, persons: Tensor, weights: Tensor) -> Tensor:
+    weighted = rows * weights.to(rows.dtype).reshape(-1, *[1] * (rows.dim() - 1))
+    return rows.new_zeros(int(persons[-1]) + 1, *rows.shape[1:]).index_add_(0, persons, weighted)
 
 
 def _record_gradients(

@@ -28,7 +28,8 @@ def clipped_sum(
 ) -> tuple[dict[str, Tensor], float]:
     """Σ over microbatches of the clipped gradient of (Σ losses / size), in float64.
 
-    A microbatch's gradient is made of its own records alone, so a record changes one term of this sum.
+    A microbatch's gradient is made of its own records alone, so a record changes one term of this sum; records of one
+    person are in one microbatch.
     """
     if batch.microbatch is None:
         raise PlanError("MicrobatchClip needs the microbatch of each record: set CriticBatch.microbatch.")
@@ -71,6 +72,7 @@ def _pick(batch: CriticBatch, rows: Tensor) -> CriticBatch:
         real_labels=None if batch.real_labels is None else batch.real_labels[rows],
         mixing=None if batch.mixing is None else batch.mixing[rows],
         partner=batch.partners()[rows],
+        weights=None if batch.weights is None else batch.weights[rows],
     )
 
 
@@ -86,13 +88,18 @@ def _summed_gradient(
 def summed_losses(critic: nn.Module, objective: Loss, batch: CriticBatch) -> tuple[Tensor, Tensor]:
     """The sums of the records' losses and of their penalties, for autograd."""
     outputs = critic(batch.real, batch.real_labels)
-    loss = record_losses(objective, outputs, batch.real, batch.real_labels).sum()
+    loss = _summed(record_losses(objective, outputs, batch.real, batch.real_labels), batch.weights)
     if not penalty_weight(objective):
         return loss, torch.zeros_like(loss)
     point = batch.interpolates().requires_grad_()
     logits = critic(point, batch.real_labels)
     (slope,) = torch.autograd.grad(logits.sum(), point, create_graph=True)
-    return loss, penalty(objective, slope).sum()
+    return loss, _summed(penalty(objective, slope), batch.weights)
+
+
+def _summed(losses: Tensor, weights: Tensor | None) -> Tensor:
+    """The sum; where persons have several records, of the mean loss of each."""
+    return losses.sum() if weights is None else (weights * losses.reshape(weights.shape)).sum()
 
 
 def gradients_of(critic: nn.Module, loss: Tensor) -> dict[str, Tensor]:
