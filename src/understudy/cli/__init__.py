@@ -21,6 +21,7 @@ from understudy.cli import (
     reproduce,
     sample,
     schema,
+    serve,
     sweep,
 )
 from understudy.errors import UnderstudyError
@@ -54,6 +55,7 @@ app.command("sample")(sample.sample_command)
 app.command("inspect")(inspect.inspect_command)
 app.command("evaluate")(evaluate.evaluate_command)
 app.command("report")(report.report_command)
+app.command("serve")(serve.serve_command)
 app.command("sweep")(sweep.sweep_command)
 app.add_typer(audit.app, name="audit")
 app.add_typer(recipes.app, name="recipes")
