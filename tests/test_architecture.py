@@ -25,6 +25,7 @@ LEVELS = [
     {"evaluation", "tuning"},
     {"auditing", "reporting"},
     {"serving"},
+    {"studio"},
     {"papers", "cli", "__init__", "__main__"},
 ]
 """Rooms, lowest first; a room may import rooms of its own level and below."""

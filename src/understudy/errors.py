@@ -14,6 +14,7 @@ UnderstudyError
 ├── OutOfMemory          a private step does not fit in memory, however it is cut
 ├── ContractError        a synthesizer does not keep what every synthesizer promises
 ├── Interrupted          a run was asked to stop, and stopped in order
+├── StudioError          a page of the studio was asked for something that it does not do
 └── EvaluationError      a measure was asked of data it is not defined for
 
 Messages say what was wrong, the value that was seen unless it is private, and what to do. The command line prints
@@ -37,6 +38,7 @@ __all__ = [
     "RecipeError",
     "ReleaseError",
     "SchemaError",
+    "StudioError",
     "UnderstudyError",
     "UnsupportedModel",
 ]
@@ -112,6 +114,10 @@ class OutOfMemory(UnderstudyError):  # noqa: N818 - reads as what it is
 
 class Interrupted(UnderstudyError):  # noqa: N818 - reads as what it is
     """A run was asked to stop, and stopped in order."""
+
+
+class StudioError(UnderstudyError):
+    """A page of the studio was asked for something that it does not do."""
 
 
 class EvaluationError(UnderstudyError):

@@ -22,6 +22,7 @@ from understudy.cli import (
     sample,
     schema,
     serve,
+    studio,
     sweep,
 )
 from understudy.errors import UnderstudyError
@@ -56,6 +57,7 @@ app.command("inspect")(inspect.inspect_command)
 app.command("evaluate")(evaluate.evaluate_command)
 app.command("report")(report.report_command)
 app.command("serve")(serve.serve_command)
+app.command("studio")(studio.studio_command)
 app.command("sweep")(sweep.sweep_command)
 app.add_typer(audit.app, name="audit")
 app.add_typer(recipes.app, name="recipes")

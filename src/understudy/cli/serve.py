@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,7 +10,7 @@ import typer
 
 from understudy.cli.console import err, warn_not_private
 
-__all__ = ["run_server", "serve_command"]
+__all__ = ["need_server", "run_server", "serve_command"]
 
 LOCAL = frozenset({"127.0.0.1", "localhost", "[::1]"})
 """The names of this machine for itself."""
@@ -50,7 +51,7 @@ def serve_command(
     from understudy.files import read_text
     from understudy.release.release import Release
 
-    _need_server()
+    need_server()
     from understudy.serving import Limits, release_app
 
     loaded = Release.load(release)
@@ -68,7 +69,8 @@ def serve_command(
     run_server(app, host=host, port=port)
 
 
-def _need_server() -> None:
+def need_server() -> None:
+    """Say what to install if the web server is not there."""
     from understudy.errors import UnderstudyError
 
     try:
@@ -80,8 +82,20 @@ def _need_server() -> None:
         ) from problem
 
 
-def run_server(app: Any, *, host: str, port: int) -> None:
-    """Answer requests until interrupted; addresses of requests are not logged, since they hold what was asked."""
+def run_server(
+    app: Any, *, host: str = "127.0.0.1", port: int = 0, listener: socket.socket | None = None
+) -> None:
+    """Answer requests until interrupted; addresses of requests are not logged, since they hold what was asked.
+
+    Args:
+        app: an ASGI application.
+        host: address to listen at.
+        port: port to listen at.
+        listener: a socket that is bound already, instead of the two.
+    """
     import uvicorn
 
-    uvicorn.run(app, host=host, port=port, log_level="warning", access_log=False, server_header=False)
+    config = uvicorn.Config(
+        app, host=host, port=port, log_level="warning", access_log=False, server_header=False
+    )
+    uvicorn.Server(config).run(None if listener is None else [listener])

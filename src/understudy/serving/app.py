@@ -38,13 +38,14 @@ from understudy.serving.wanted import Wanted, wanted_from
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from starlette.datastructures import QueryParams
     from starlette.requests import Request
 
     from understudy.auditing.verdict import Audit
     from understudy.evaluation.result import Evaluation
     from understudy.release.release import Release
 
-__all__ = ["Limits", "release_app"]
+__all__ = ["Limits", "records_response", "release_app"]
 
 _FOLDER = files("understudy.serving")
 _MEDIA = {
@@ -159,30 +160,33 @@ class _Offer:
         )
 
     def sample(self, request: Request) -> Response:
-        """Records in the wanted form; a plain function, so that it runs beside the other visitors' requests."""
-        wanted = wanted_from(request.query_params, self._release.schema, self._limits.rows)
-        chunks = sample_chunks(
-            self._release, wanted.rows, label=wanted.label, counts=wanted.counts, seed=wanted.seed
-        )
-        headers = {"content-disposition": f'attachment; filename="synthetic.{wanted.form}"'}
-        if wanted.form in ("csv", "json"):
-            return StreamingResponse(
-                _encoded(chunks, wanted, self._release), media_type=_MEDIA[wanted.form], headers=headers
-            )
-        folder = tempfile.TemporaryDirectory(prefix="understudy-serve-")
-        try:
-            path = Path(folder.name) / f"synthetic.{wanted.form}"
-            write_records(chunks, path, schema=self._release.schema)
-        except BaseException:
-            folder.cleanup()
-            raise
-        shown = {} if wanted.form == "png" else headers
-        return FileResponse(
-            path,
-            media_type=_MEDIA[wanted.form],
-            headers=shown,
-            background=BackgroundTask(folder.cleanup),
-        )
+        """Records; a plain function, so that it runs beside the other visitors' requests."""
+        return records_response(self._release, request.query_params, self._limits.rows)
+
+
+def records_response(release: Release, query: QueryParams, most: int) -> Response:
+    """Synthetic records as a download, streamed or from a temporary file.
+
+    Args:
+        release: where they are drawn.
+        query: of the address; see `wanted_from`.
+        most: records that may be asked for.
+    """
+    wanted = wanted_from(query, release.schema, most)
+    chunks = sample_chunks(release, wanted.rows, label=wanted.label, counts=wanted.counts, seed=wanted.seed)
+    media = _MEDIA[wanted.form]
+    headers = {"content-disposition": f'attachment; filename="synthetic.{wanted.form}"'}
+    if wanted.form in ("csv", "json"):
+        return StreamingResponse(_encoded(chunks, wanted, release), media_type=media, headers=headers)
+    folder = tempfile.TemporaryDirectory(prefix="understudy-")
+    try:
+        path = Path(folder.name) / f"synthetic.{wanted.form}"
+        write_records(chunks, path, schema=release.schema)
+    except BaseException:
+        folder.cleanup()
+        raise
+    shown = {} if wanted.form == "png" else headers
+    return FileResponse(path, media_type=media, headers=shown, background=BackgroundTask(folder.cleanup))
 
 
 def _encoded(chunks: Iterator[Any], wanted: Wanted, release: Release) -> Iterator[bytes]:
