@@ -55,7 +55,10 @@ def test_facts_are_filled_in_column_by_column(opened: Any) -> None:
     visitor, studio = opened
     begun(visitor)
     key = visitor.key("/journey/visits/facts")
-    names = [column["name"] for column in facts_of(studio._schema_text(studio.workspace.journey("visits")))["columns"]]
+    names = [
+        column["name"]
+        for column in facts_of(studio._schema_text(studio.workspace.journey("visits")))["columns"]
+    ]
     form = dict(FILLED)
     if "patient" not in names:  # recognised as an identifier and left out
         form = {
@@ -78,7 +81,14 @@ def test_text_and_form_are_two_views_of_one_schema() -> None:
         'kind = "table"\nmissing_text = ["?"]\n[[columns]]\nkind = "integer"\nname = "age"\nlower = 0\nupper = 9\n'
         'scale = "linear"\n[[columns]]\nkind = "binary"\nname = "x"\n'
     )
-    form = {"0-use": "on", "0-kind": "continuous", "0-lower": "0.5", "0-upper": "9", "1-use": "on", "1-kind": "binary"}
+    form = {
+        "0-use": "on",
+        "0-kind": "continuous",
+        "0-lower": "0.5",
+        "0-upper": "9",
+        "1-use": "on",
+        "1-kind": "binary",
+    }
     after = changed(before, form)
     assert after["missing_text"] == ["?"]
     assert after["columns"][0] == {
@@ -151,7 +161,8 @@ def test_foreign_hosts_are_refused(opened: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["../outside.csv", "/etc/passwd", ".hidden.csv", "a\0b", "no-such.csv", "visits.csv/../../x", "link.csv"]
+    "path",
+    ["../outside.csv", "/etc/passwd", ".hidden.csv", "a\0b", "no-such.csv", "visits.csv/../../x", "link.csv"],
 )
 def test_nothing_outside_of_the_opened_folder_is_read(opened: Any, path: str, tmp_path_factory: Any) -> None:
     """Neither dots, nor absolute paths, nor links, nor hidden files get out."""
