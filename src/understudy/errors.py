@@ -15,6 +15,7 @@ UnderstudyError
 ├── OutOfMemory          a private step does not fit in memory, however it is cut
 ├── ContractError        a synthesizer does not keep what every synthesizer promises
 ├── Interrupted          a run was asked to stop, and stopped in order
+├── StudioError          a page of the studio was asked for something that it does not do
 └── EvaluationError      a measure was asked of data it is not defined for
 
 One warning, `CuratorWarning`, tells the person who holds the data what nobody else may see.
@@ -42,6 +43,7 @@ __all__ = [
     "RecipeError",
     "ReleaseError",
     "SchemaError",
+    "StudioError",
     "UnderstudyError",
     "UnsupportedModel",
 ]
@@ -125,6 +127,10 @@ class Interrupted(UnderstudyError):  # noqa: N818 - reads as what it is
 
 class CuratorWarning(UserWarning):
     """Something about PRIVATE records, for the eyes of whoever holds them: in no log, no ledger and no release."""
+
+
+class StudioError(UnderstudyError):
+    """A page of the studio was asked for something that it does not do."""
 
 
 class EvaluationError(UnderstudyError):

@@ -2,32 +2,20 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import chromium
 from understudy.reporting import report
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from understudy.evaluation import Evaluation
 
 
-def _helper() -> Any:
-    spec = importlib.util.spec_from_file_location("report_chromium", Path(__file__).with_name("chromium.py"))
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-chromium = _helper()
 pytestmark = [
     pytest.mark.browser,
     pytest.mark.skipif(

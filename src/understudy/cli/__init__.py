@@ -21,6 +21,8 @@ from understudy.cli import (
     reproduce,
     sample,
     schema,
+    serve,
+    studio,
     sweep,
 )
 from understudy.errors import UnderstudyError
@@ -54,6 +56,8 @@ app.command("sample")(sample.sample_command)
 app.command("inspect")(inspect.inspect_command)
 app.command("evaluate")(evaluate.evaluate_command)
 app.command("report")(report.report_command)
+app.command("serve")(serve.serve_command)
+app.command("studio")(studio.studio_command)
 app.command("sweep")(sweep.sweep_command)
 app.add_typer(audit.app, name="audit")
 app.add_typer(recipes.app, name="recipes")

@@ -24,7 +24,15 @@ if TYPE_CHECKING:
 
     from understudy.schema import Schema
 
-__all__ = ["image_grid", "print_records", "spreadsheet_safe", "write_grid", "write_records"]
+__all__ = [
+    "csv_pieces",
+    "image_grid",
+    "json_pieces",
+    "print_records",
+    "spreadsheet_safe",
+    "write_grid",
+    "write_records",
+]
 
 _TABLE_ENDINGS = (".csv", ".parquet")
 _IMAGE_ENDINGS = (".npz", ".png")
@@ -69,7 +77,7 @@ def write_records(
     with files.replacing(path, error=ReleaseError) as work:
         if path.suffix == ".csv":
             with work.open("w", encoding=text_encoding(schema), newline="") as file:
-                return _csv(counted, file, schema, raw_text=raw_text)
+                return print_records(counted, file, as_json=False, schema=schema, raw_text=raw_text)
         return {".parquet": _parquet, ".npz": _npz, ".png": _png}[path.suffix](counted, work)
 
 
@@ -92,8 +100,17 @@ def print_records(
     first = next(chunks)
     if isinstance(first, Images):
         raise ReleaseError("images cannot be written to standard output; use --out with .npz or .png.")
-    counted = _counted(first, chunks, on_progress)
-    return _json(counted, stream) if as_json else _csv(counted, stream, schema, raw_text=raw_text)
+    written = 0
+
+    def count(records: int) -> None:
+        nonlocal written
+        written += records
+        if on_progress is not None:
+            on_progress(records)
+
+    counted = _counted(first, chunks, count)
+    stream.writelines(json_pieces(counted) if as_json else csv_pieces(counted, schema, raw_text=raw_text))
+    return written
 
 
 def spreadsheet_safe(frame: pd.DataFrame) -> pd.DataFrame:
@@ -126,24 +143,23 @@ def _chain(first: Any, rest: Iterator[Any]) -> Iterator[Any]:
     yield from rest
 
 
-def _csv(chunks: Iterator[Any], stream: TextIO, schema: Schema | None, *, raw_text: bool) -> int:
-    written, options = 0, csv_options(schema)
+def csv_pieces(chunks: Iterator[Any], schema: Schema | None, *, raw_text: bool = False) -> Iterator[str]:
+    """The text of a .csv file, one piece per chunk; arguments as for `write_records`."""
+    options = csv_options(schema)
     for chunk in chunks:
         table = as_written(chunk, schema)
-        (table if raw_text else spreadsheet_safe(table)).to_csv(stream, index=False, **options)
-        written += len(chunk)
+        yield (table if raw_text else spreadsheet_safe(table)).to_csv(index=False, **options)
         options["header"] = False
-    return written
 
 
-def _json(chunks: Iterator[Any], stream: TextIO) -> int:
-    written = 0
+def json_pieces(chunks: Iterator[Any]) -> Iterator[str]:
+    """A JSON list of objects, one piece per chunk."""
+    before = "[\n"
     for chunk in chunks:
         rows = chunk.to_json(orient="records", lines=True, force_ascii=False).rstrip("\n").split("\n")
-        stream.write(("[\n" if written == 0 else ",\n") + ",\n".join(rows))
-        written += len(chunk)
-    stream.write("\n]\n")
-    return written
+        yield before + ",\n".join(rows)
+        before = ",\n"
+    yield "\n]\n"
 
 
 def _parquet(chunks: Iterator[Any], path: Path) -> int:

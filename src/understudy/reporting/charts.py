@@ -13,13 +13,17 @@ from understudy.reporting import svg
 from understudy.reporting.pictures import Picture, contact_sheet
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from markupsafe import Markup
 
     from understudy.evaluation.result import Evaluation, Marginal, Measure, Pictures
+    from understudy.privacy.attacks import AttackPoint
     from understudy.reporting.content import Content
 
 __all__ = [
     "Figure",
+    "attack_chart",
     "attack_figure",
     "correlation_figures",
     "example_picture",
@@ -45,10 +49,16 @@ def attack_figure(content: Content) -> Figure | None:
     """The most an attacker can reach, over false alarms."""
     if not content.attack:
         return None
-    points = tuple((point.false_positive_rate, point.true_positive_rate) for point in content.attack)
+    remark = "Upper line: bound for any attacker. Lower line: guessing."
+    return Figure("Attacker's power", attack_chart(content.attack), remark)
+
+
+def attack_chart(bounds: Sequence[AttackPoint]) -> Markup:
+    """The chart of these bounds, which hold 1 % false alarms among them."""
+    points = tuple((point.false_positive_rate, point.true_positive_rate) for point in bounds)
     chance = tuple((rate, rate) for rate, _ in points)
     at_one = next(power for rate, power in points if rate == 0.01)
-    chart = svg.curve(
+    return svg.curve(
         "The most any membership attack can reach",
         (svg.Series("bound", points), svg.Series("guessing", chance, style=1)),
         x_name="false alarms (share of outsiders accused)",
@@ -56,7 +66,6 @@ def attack_figure(content: Content) -> Figure | None:
         description=f"Upper bound on true positives; {at_one:.1%} at 1 % false alarms. Guessing is the lower line.",
         logarithmic=True,
     )
-    return Figure("Attacker's power", chart, "Upper line: bound for any attacker. Lower line: guessing.")
 
 
 def utility_figures(evaluation: Evaluation) -> tuple[Figure, ...]:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from understudy.evaluation.result import Evaluation
     from understudy.release.release import Release
 
-__all__ = ["Format", "report"]
+__all__ = ["Format", "example_rows", "report"]
 
 SHOWN_CODES = 24
 """How many codes of a synthetic record are listed before "and … more"."""
@@ -87,7 +87,7 @@ def _html(content: Content) -> str:
         version=__version__,
         attack=charts.attack_figure(content),
         examples=charts.example_picture(content),
-        rows=_example_rows(content),
+        rows=example_rows(content),
         utility=charts.utility_figures(evaluation) if evaluation else (),
         fidelity=_headline(evaluation, Group.FIDELITY),
         details=_details(evaluation),
@@ -107,7 +107,7 @@ def _details(evaluation: Evaluation | None) -> tuple[Measure, ...]:
     return tuple(m for m in evaluation.of(Group.FIDELITY) if ": " in m.name) if evaluation else ()
 
 
-def _example_rows(content: Content) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]] | None:
+def example_rows(content: Content) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]] | None:
     """Header and rows of example records; for codes, each row is the list of its codes."""
     frame = content.examples
     if not isinstance(frame, pd.DataFrame):

@@ -7,14 +7,19 @@ import fcntl
 import itertools
 import json
 import os
+import select
 import shutil
 import subprocess
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
+
+_PATIENCE = 120
+"""Seconds without a word from Chromium after which a test gives up."""
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
@@ -91,9 +96,14 @@ class Browser:
 
     _session: str | None = None
 
-    def look(self, page: Path, width: int, *, dark: bool = False, picture: Path | None = None) -> Look:
+    def look(self, page: Path | str, width: int, *, dark: bool = False, picture: Path | None = None) -> Look:
         """Open the page at a width and report what is seen."""
-        self._events.clear()
+        self.screen(width, dark=dark)
+        self.go(page if isinstance(page, str) else page.as_uri())
+        return self.seen(width, picture)
+
+    def screen(self, width: int, *, dark: bool = False) -> None:
+        """Choose width and colours of the pages to come."""
         self._ask(
             "Emulation.setDeviceMetricsOverride",
             width=width,
@@ -103,10 +113,39 @@ class Browser:
         )
         scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
         self._ask("Emulation.setEmulatedMedia", features=scheme)
-        self._ask("Page.navigate", url=page.as_uri())
+
+    def go(self, address: str) -> None:
+        """Open an address and wait until it is loaded."""
+        self._events.clear()
+        self._ask("Page.navigate", url=address)
+        self.loaded()
+
+    def loaded(self) -> None:
+        """Wait for the next page to be loaded."""
         while not any(event["method"] == "Page.loadEventFired" for event in self._events):
             self._events.append(self._receive())
-        seen = self._value(
+
+    def press(self, script: str) -> None:
+        """Do something in the page that leads to another page, and wait for that."""
+        self._events.clear()
+        self._ask("Runtime.evaluate", expression=script, userGesture=True)
+        self.loaded()
+
+    def until(self, expression: str, seconds: float = 60.0) -> None:
+        """Wait until an expression is true in the page, which may be loaded again meanwhile."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            try:
+                if self.value(expression):
+                    return
+            except RuntimeError:  # the page is being replaced
+                pass
+            time.sleep(0.2)
+        raise TimeoutError(expression)
+
+    def seen(self, width: int, picture: Path | None = None) -> Look:
+        """What the page looks like now."""
+        seen = self.value(
             """(() => ({
               scroll: document.documentElement.scrollWidth,
               charts: document.querySelectorAll('svg.chart').length,
@@ -146,8 +185,8 @@ class Browser:
         shot = self._ask("Page.captureScreenshot", format="png", captureBeyondViewport=True, clip=clip)
         path.write_bytes(base64.b64decode(shot["data"]))
 
-    def _value(self, expression: str) -> Any:
-        return self._ask("Runtime.evaluate", expression=expression, returnByValue=True)["result"]["value"]
+    def value(self, expression: str) -> Any:
+        return self._ask("Runtime.evaluate", expression=expression, returnByValue=True)["result"].get("value")
 
     def _ask(self, method: str, **params: Any) -> dict[str, Any]:
         number = next(self._numbers)
@@ -167,6 +206,8 @@ class Browser:
 
     def _receive(self) -> dict[str, Any]:
         while b"\0" not in self._buffer:
+            if not select.select([self._read], [], [], _PATIENCE)[0]:
+                raise TimeoutError("Chromium says nothing")
             part = os.read(self._read, 1 << 16)
             if not part:
                 raise RuntimeError("Chromium closed the pipe")

@@ -1,0 +1,85 @@
+"""What a visitor asks for, read from the query of an address and checked against schema and limits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from understudy.errors import ReleaseError
+from understudy.schema import ImageSchema
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from starlette.datastructures import QueryParams
+
+    from understudy.schema import Schema
+
+__all__ = ["IMAGE_FORMS", "TABLE_FORMS", "Wanted", "wanted_from"]
+
+TABLE_FORMS = ("csv", "json", "parquet")
+IMAGE_FORMS = ("npz", "png")
+_KNOWN = {"rows", "label", "counts", "seed", "format"}
+_PICTURES = 1000
+"""Images in one picture to look at."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A checked request for records.
+
+    Args:
+        rows: how many.
+        form: csv, json or parquet for tables and codes, npz or png for images.
+        label: one class, or None.
+        counts: records per class, or None.
+        seed: the same seed gives the same records; None for fresh ones.
+    """
+
+    rows: int
+    form: str
+    label: str | None
+    counts: Mapping[str, int] | None
+    seed: int | None
+
+
+def wanted_from(query: QueryParams, schema: Schema, most: int) -> Wanted:
+    """Read the query; ReleaseError says what is wrong with it.
+
+    Args:
+        query: of the address.
+        schema: of the release.
+        most: records that may be asked for.
+    """
+    unknown = sorted(set(query) - _KNOWN)
+    if unknown:
+        raise ReleaseError(f"unknown parameter {unknown[0]!r}; known are {', '.join(sorted(_KNOWN))}.")
+    forms = IMAGE_FORMS if isinstance(schema, ImageSchema) else TABLE_FORMS
+    form = query.get("format", forms[0])
+    if form not in forms:
+        raise ReleaseError(f"the format {form!r} is not offered here; choose {' or '.join(forms)}.")
+    counts = _counts(query["counts"]) if query.get("counts") else None
+    rows = sum(counts.values()) if counts is not None else _whole(query.get("rows") or "1000", "rows")
+    limit = min(most, _PICTURES) if form == "png" else most
+    if not 1 <= rows <= limit:
+        raise ReleaseError(
+            f"{rows:,} records were asked for; 1 to {limit:,} may be had at once as {form}. Ask several times for more."
+        )
+    seed = _whole(query["seed"], "seed") if query.get("seed") else None
+    return Wanted(rows, form, query.get("label") or None, counts, seed)
+
+
+def _whole(text: str, name: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= 18):
+        raise ReleaseError(f"{name} must be a whole number, got {text[:40]!r}.")
+    return int(text)
+
+
+def _counts(text: str) -> dict[str, int]:
+    counts = {}
+    for part in text.split(","):
+        name, separator, number = part.rpartition("=")
+        if not separator:
+            raise ReleaseError(f"counts are written class=number,class=number; got {part[:40]!r}.")
+        counts[name.strip()] = _whole(number.strip(), f"the count of {name.strip()[:40]!r}")
+    return counts
