@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from understudy.papers.classifiers import Learner
 from understudy.papers.study import Classified, GridFigure, Job, Line, Metric, Scale, Study, Table
-from understudy.synthesizers.gan.papers import CGAN, DP_CGAN, DP_CGAN_BASIC, DP_CGAN_PRINTED
+from understudy.synthesizers.gan.papers import CGAN, DP_CGAN, DP_CGAN_BASIC
+from understudy.synthesizers.gan.printed import DP_CGAN_PRINTED
 
 if TYPE_CHECKING:
     from understudy.synthesizers.protocol import Recipe

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from understudy.papers.classifiers import Learner
 from understudy.papers.dp_cgan import CLASSIFIED, image_job
 from understudy.papers.study import Classified, GridFigure, Job, Line, Metric, Scale, Study, Table
@@ -11,11 +13,20 @@ from understudy.synthesizers.gan.papers import (
     DP_CGAN_TF2_LEAKY,
     DP_CGAN_TF2_MICROBATCH,
     DP_CGAN_TF2_SPLIT,
-    DP_CGAN_THYROID,
+    dp_cgan_tf2,
 )
+from understudy.synthesizers.gan.printed import DP_CGAN_THYROID
 from understudy.synthesizers.marginals.recipe import UNDERSTUDY_TABLES
 
 __all__ = ["study"]
+
+_THYROID_SYSTEM = replace(
+    dp_cgan_tf2(32, batch=32),
+    name="dp-cgan-tf2-thyroid",
+    critic_optimiser=DP_CGAN_THYROID.critic_optimiser,
+    steps=DP_CGAN_THYROID.steps,
+)
+"""The printed system with labels as long as records and a moving average, as on images."""
 
 _THYROID = tuple(
     Classified(Learner.SMALL_MLP, metric) for metric in (Metric.HARD_MICRO, Metric.MICRO, Metric.MACRO)
@@ -45,7 +56,7 @@ def study(scale: Scale) -> Study:
         Job(
             "thyroid",
             scale.table,
-            DP_CGAN_THYROID,
+            _THYROID_SYSTEM,
             3.7,
             _THYROID,
             scale.table_steps,
