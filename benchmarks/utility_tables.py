@@ -35,7 +35,8 @@ from understudy.planning import plan
 from understudy.records.encode import encode
 from understudy.run.progress import fit_with_bar
 from understudy.schema import TableSchema
-from understudy.synthesizers.gan.papers import DP_CGAN_THYROID
+from understudy.synthesizers.gan.papers import dp_cgan_tf2
+from understudy.synthesizers.gan.printed import DP_CGAN_THYROID
 from understudy.synthesizers.marginals.recipe import UNDERSTUDY_TABLES
 
 if TYPE_CHECKING:
@@ -61,7 +62,9 @@ def systems() -> dict[str, Recipe]:
         "columns only": replace(own, label_share=0.0, pair_share=0.0),
         "columns, label pairs": replace(own, pair_share=0.0),
         "pairs not by class": replace(own, by_class=False),
-        BASELINE: replace(DP_CGAN_THYROID, steps=1000, noise_multiplier=None),
+        BASELINE: replace(
+            dp_cgan_tf2(32, batch=32), steps=1000, critic_optimiser=DP_CGAN_THYROID.critic_optimiser
+        ),
     }
 
 

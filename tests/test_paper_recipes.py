@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from tiny import TINY_IMAGES, tiny_images
+from tiny import TINY_IMAGES, TINY_TABLE, tiny_images
 from understudy.dpsgd.clipping import GroupedClip, MicrobatchClip, PublicAdaptiveClip, WeightsBiasesClip
-from understudy.errors import RecipeError
+from understudy.errors import BudgetError, PlanError, RecipeError
 from understudy.planning import plan
 from understudy.privacy.budget import Adjacency
 from understudy.run.fit import fit
@@ -34,7 +34,7 @@ def test_the_four_strategies_are_independent_switches(on: tuple[bool, bool, bool
     assert isinstance(recipe.clipping, PublicAdaptiveClip) == adapted
     if isinstance(recipe.clipping, PublicAdaptiveClip):
         assert recipe.clipping.separate_biases == biases
-        assert recipe.clipping.groups + biases == (5 if clustered else 1 + biases)
+        assert recipe.clipping.groups + biases == (5 if clustered or biases else 8)  # a bound for each tensor
     else:
         assert isinstance(recipe.clipping, GroupedClip) == clustered
         assert isinstance(recipe.clipping, WeightsBiasesClip) == (biases and not clustered)
@@ -46,7 +46,8 @@ def test_the_ends_of_the_switches_are_the_named_recipes() -> None:
     assert switched((False,) * 4) is DP_GAN_BASIC
     assert switched((True,) * 4) == RECIPES["dp-gan"]
     assert len({switched(on).name for on in SWITCHES}) == 16
-    assert len({(switched(on).clipping, switched(on).warm_start) for on in SWITCHES}) == 16
+    parts = {(switched(on).clipping, switched(on).warm_start) for on in SWITCHES}
+    assert len(parts) == 14  # beside S1 and S3, S2 merges nothing at k = 5, with and without S4
 
 
 @pytest.mark.parametrize(
@@ -89,6 +90,59 @@ def test_microbatches_must_divide_the_batch() -> None:
     """A number that leaves a rest is refused with the numbers."""
     with pytest.raises(RecipeError, match="7 microbatches do not divide a batch of 600"):
         dp_cgan_tf2(7)
+
+
+@pytest.mark.parametrize("name", sorted(RECIPES))
+def test_every_name_carries_its_steps_and_its_schedule_lasts(name: str) -> None:
+    """A name runs the steps that it was measured with, and no rate chosen for fewer comes to rest before."""
+    recipe = RECIPES[name]
+    assert recipe.steps is not None
+    if "printed" not in name and name != "dp-cgan-code":  # theirs are said to end early
+        assert all(end >= recipe.steps for end in recipe.schedules.values())
+
+
+def test_a_plan_says_when_a_schedule_ends_before_its_steps() -> None:
+    """More steps than the rates were chosen for are announced, by the recipe's own steps nothing is."""
+    assert "rate falls" not in str(plan(None, epsilon=10, rows=60_000, recipe="small-images"))
+    text = str(plan(None, epsilon=10, rows=60_000, recipe="small-images", steps=6_000))
+    assert "the critic's rate falls until step 5,000 and rests for 1,000 more steps" in text
+    assert "the generator's rate falls until step 5,000" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "epsilon"),
+    [
+        ("dp-cgan-printed", 60_000, 8.1697),
+        ("dp-gan-printed", 58_800, 0.2454),
+        ("small-images-printed", 60_000, 2.444),
+    ],
+)
+def test_printed_settings_cost_what_was_certified(name: str, rows: int, epsilon: float) -> None:
+    """σ and steps of the texts are planned as they are, and a smaller budget is refused instead of changed."""
+    decided = plan(None, epsilon=epsilon + 0.01, rows=rows, recipe=name)
+    assert decided.spent is not None
+    assert decided.spent.epsilon == pytest.approx(epsilon, abs=2e-3)
+    with pytest.raises(BudgetError, match="--sigma or --steps"):
+        plan(None, epsilon=epsilon / 2, rows=rows, recipe=name)
+    assert plan(None, epsilon=epsilon / 2, rows=rows, recipe=name, steps=100).steps == 100
+
+
+@pytest.mark.parametrize(
+    "name", ["dp-cgan-printed", "dp-cgan-code", "dp-cgan-tf2-printed", "ppgan-printed", "ppgan-code"]
+)
+def test_printed_systems_train(name: str) -> None:
+    """Their parts work together from plan to samples."""
+    decided = plan(TINY_IMAGES, epsilon=2.0, delta=1e-3, rows=64, batch=8, steps=2, recipe=name)
+    release = fit(tiny_images(), decided, insecure_seed=3)
+    assert len(release.sample(3, seed=0)) == 3
+
+
+def test_the_unit_range_is_for_pixels_of_conditional_dense_networks() -> None:
+    """Where it could not be what the paper means, it is refused."""
+    with pytest.raises(RecipeError, match="unit range"):
+        replace(RECIPES["ppgan"], unit_range=True)
+    with pytest.raises(PlanError, match=r"\[0, 1\] and needs images"):
+        plan(TINY_TABLE, epsilon=2.0, delta=1e-3, rows=64, recipe="dp-cgan-printed")
 
 
 def test_the_thyroid_recipe_costs_what_the_table_of_claims_certifies() -> None:

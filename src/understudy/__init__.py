@@ -4,8 +4,8 @@ The verbs are `plan`, `fit`, `sample`, `evaluate`, `audit` and `report`; the val
 `Budget`, `Plan`, `Recipe` and `Release`. Names are loaded on first use, so that planning does not wait for torch.
 
 >>> import understudy
->>> understudy.plan(epsilon=3, rows=60_000, recipe="dp-cgan").training.noise_multiplier
-1.15
+>>> understudy.plan(epsilon=3, rows=60_000, recipe="dp-cgan-printed", steps=100).training.steps
+100
 """
 
 from __future__ import annotations

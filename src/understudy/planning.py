@@ -153,6 +153,7 @@ class Plan:
 
     def __str__(self) -> str:
         lines = [f"recipe            {self.recipe.name}", *self._unit_lines(), *self._mechanism_lines()]
+        lines += self._schedule_lines()
         if self.spent is None:
             return "\n".join([*lines, "NOT PRIVATE: a baseline without noise"])
         one = unit_words(self.schema).one
@@ -181,6 +182,14 @@ class Plan:
             *lines,
             f"{unit.many:<17} {counted}  (rates, δ and counts are of {unit.many}, not of {unit.rows})",
             f"{unit.rows:<17} up to {most} of a {unit.one}, {cost}{''.join(handled)}",
+        ]
+
+    def _schedule_lines(self) -> list[str]:
+        """What the recipe's schedules do not cover."""
+        return [
+            f"note              the {what} falls until step {end:,} and rests for {self.steps - end:,} more steps"
+            for what, end in self.recipe.schedules.items()
+            if end < self.steps
         ]
 
     def _mechanism_lines(self) -> list[str]:
@@ -221,8 +230,8 @@ def plan(
 ) -> Plan:
     """Decide a run and certify its cost, before any record is read.
 
-    Given σ, the plan takes as many private steps as the budget allows; given steps, it finds the least noise; given
-    both, it refuses if they cost more than the budget.
+    Given steps, or by the steps that a recipe was measured with, the plan finds the least noise; given σ, it takes as
+    many private steps as the budget allows; given both, it refuses if they cost more than the budget.
 
     Args:
         schema: the public description of the data, or the path of its file; None for a calculation.
@@ -303,8 +312,8 @@ def _calibrated(
     total = spent(charges, budget.delta, budget.adjacency)
     if total.epsilon > budget.epsilon:
         raise BudgetError(
-            f"{_told(charges)} cost ε = {total.epsilon:.4f}, more than the budget of {budget.epsilon:g}. Leave σ or "
-            "the steps out and it will be computed, or raise ε."
+            f"{_told(charges)} cost ε = {total.epsilon:.4f}, more than the budget of {budget.epsilon:g}. Give σ or "
+            "the steps alone (--sigma or --steps) and the other will be computed, or raise ε."
         )
     filled = _filled(recipe, charges)
     return Plan(recipe=filled, schema=schema, budget=budget, rows=rows, charges=charges, spent=total)

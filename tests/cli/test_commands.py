@@ -155,7 +155,7 @@ def test_recipes_are_listed_and_shown() -> None:
                 "1",
             ],
             1,
-            "leave --steps out",
+            "leave --steps and --sigma out",
         ),
         (
             ["plan", "--rows", "500", "--epsilon", "1", "--schema", "patients.toml", "--batch", "9999"],

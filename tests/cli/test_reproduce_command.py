@@ -30,6 +30,12 @@ def test_claims_as_json_is_a_list_with_the_documented_keys() -> None:
     assert any(row["paper"] == "dp-gan" and row["published_code_epsilon"] > 1000 for row in found)
 
 
+def test_printed_and_full_exclude_each_other(tmp_path: Path) -> None:
+    """So do the papers' settings and ours."""
+    answer = CliRunner().invoke(app, ["reproduce", "dp-gan", "--printed", "--full", "--out", str(tmp_path)])
+    assert isinstance(answer.exception, PlanError)
+
+
 def test_quick_and_full_exclude_each_other(tmp_path: Path) -> None:
     """A contradiction is refused before anything runs."""
     answer = CliRunner().invoke(app, ["reproduce", "dp-cgan", "--quick", "--full", "--out", str(tmp_path)])

@@ -25,6 +25,7 @@ from understudy.dpsgd.clipping import (
     WeightsBiasesClip,
     cluster,
 )
+from understudy.dpsgd.clipping.adaptive import GroupBound
 from understudy.errors import PlanError
 from understudy.privacy.budget import Adjacency
 
@@ -126,6 +127,17 @@ def test_public_bounds_become_a_grouped_rule() -> None:
     )
     with pytest.raises(PlanError, match="adapted"):
         PublicAdaptiveClip(2).sensitivity(ADD)
+
+
+def test_a_group_may_have_the_mean_of_its_members_bounds() -> None:
+    """As section 4.4 of the dp-gan paper says, against its Algorithm 2; who is grouped with whom stays the same."""
+    norms = {"0.weight": 1.0, "0.bias": 3.0, "1.weight": 1.1, "1.bias": 4.0, "2.weight": 9.0}
+    root, mean = (PublicAdaptiveClip(2, group_bound=one).adapted(norms) for one in GroupBound)
+    assert root.groups == mean.groups
+    assert dict(zip(mean.groups, mean.bounds, strict=True)) == pytest.approx(
+        {("0.weight", "1.weight"): 1.05, ("2.weight",): 9.0, ("0.bias", "1.bias"): 3.5}
+    )
+    assert mean.sensitivity(ADD) == pytest.approx(math.hypot(1.05, 9.0, 3.5))
 
 
 def test_public_bounds_can_leave_the_biases_among_the_weights() -> None:

@@ -39,6 +39,13 @@ def test_a_label_among_the_features_has_its_scale() -> None:
     assert torch.equal(rows, torch.cat([x, 5.0 * torch.eye(3)[LABELS]], dim=1))
 
 
+def test_the_unit_range_moves_the_record_and_not_the_label() -> None:
+    """Values in [−1, 1] are shown in [0, 1]; the label keeps its scale."""
+    x = 2 * torch.rand(3, 4) - 1
+    rows = condition(OneHotFeatures(3, 5.0, unit_range=True), x, LABELS)
+    assert torch.equal(rows, torch.cat([(x + 1) / 2, 5.0 * torch.eye(3)[LABELS]], dim=1))
+
+
 def test_missing_labels_are_named() -> None:
     """A conditional critic without labels says what to do."""
     critic = Critic(nn.Sequential(nn.Linear(7, 1)), OneHotFeatures(3))
@@ -55,6 +62,7 @@ def test_losses_follow_their_formulas() -> None:
     assert torch.allclose(real_loss(Minimax(0.1), z), -(0.9 * log_sigmoid + 0.1 * log_other))
     assert torch.allclose(fake_loss(Minimax(), z), -log_other)
     assert torch.allclose(generator_loss(Minimax(), z), -log_sigmoid)
+    assert torch.allclose(generator_loss(Minimax(saturating=True), z), log_other)
     for objective in (Wasserstein(), WassersteinPenalty()):
         assert torch.equal(real_loss(objective, z), -z)
         assert torch.equal(fake_loss(objective, z), z)

@@ -172,6 +172,14 @@ def test_book_keeping_equals_vmap_on_flat_critics(
     check_paths_agree(critic.double(), random_batch(seed, real, shape, scale, torch.float64), objective, None)
 
 
+def test_book_keeping_equals_vmap_in_the_unit_range() -> None:
+    """Records that are shown in [0, 1] have the gradients of what is shown, on both paths."""
+    for hidden in (nn.Sequential(nn.Flatten(), nn.Linear(7, 5)), nn.Sequential(nn.Linear(7, 5))):
+        body = nn.Sequential(*hidden, nn.ReLU(), nn.Linear(5, 1))
+        critic = Critic(body, OneHotFeatures(CLASSES, unit_range=True)).double()
+        check_paths_agree(critic, random_batch(1, 4, (4,), 1.0, torch.float64), Minimax(), None)
+
+
 @EXAMPLES
 @given(
     image_critics(),

@@ -10,7 +10,7 @@ from understudy.dpsgd import Critic, clamp_weights
 from understudy.dpsgd.clipping import GlobalClip, SeparateClip
 from understudy.dpsgd.losses import fake_loss
 from understudy.dpsgd.objectives import Minimax
-from understudy.dpsgd.postprocess import fakes_gradient
+from understudy.dpsgd.postprocess import clipped_together, fakes_gradient
 
 
 def test_the_gradient_of_fakes_is_autograds_mean() -> None:
@@ -31,6 +31,15 @@ def test_the_gradient_of_fakes_obeys_their_own_bound() -> None:
     found = fakes_gradient(critic, Minimax(), fakes, SeparateClip(1.0, 0.001))
     norm = torch.cat([value.flatten() for value in found.values()]).norm().item()
     assert 0 < norm <= 0.001
+
+
+def test_gradients_are_clipped_together() -> None:
+    """One factor for all tensors brings their joint norm to the bound; what is within it is left as it was."""
+    gradients = (torch.tensor([3.0]), torch.tensor([[0.0, 4.0]]))
+    shrunk = clipped_together(gradients, 0.5)
+    assert torch.allclose(shrunk[0], torch.tensor([0.3]))
+    assert torch.allclose(shrunk[1], torch.tensor([[0.0, 0.4]]))
+    assert all(torch.equal(a, b) for a, b in zip(clipped_together(gradients, 9.0), gradients, strict=True))
 
 
 def test_clamped_weights_are_within_the_limit() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -67,7 +66,7 @@ def fit_command(
     steps: Steps = None,
     time_budget: Annotated[
         float | None,
-        typer.Option(min=0, help="Minutes for the free steps of `understudy` on images, instead of --steps."),
+        typer.Option(min=0, help="Minutes for all steps, instead of --steps; the noise follows."),
     ] = None,
     plan: Annotated[Path | None, typer.Option(help="A plan saved by `understudy plan --save`.")] = None,
     public: Annotated[str | None, typer.Option(help="Declared public data of the same schema.")] = None,
@@ -137,7 +136,9 @@ def fit_command(
     choose_threads(made, threads)
     working = Checkpoints(beside(out, "checkpoint"), checkpoint_every, resume)
     if time_budget is not None:
-        made = _in_time(made, steps, time_budget, working, device)
+        if steps is not None or sigma is not None:
+            raise PlanError("--time-budget chooses steps and noise itself: leave --steps and --sigma out.")
+        made = _in_time(made, time_budget, working, device)
     if not as_json:
         show_plan(made, err)
     if not anyway:
@@ -156,19 +157,14 @@ def fit_command(
     _tell(release, out, as_json=as_json)
 
 
-def _in_time(plan: Plan, steps: int | None, minutes: float, checkpoints: Checkpoints, device: Device) -> Plan:
+def _in_time(plan: Plan, minutes: float, checkpoints: Checkpoints, device: Device) -> Plan:
     """The plan with as many steps as the time allows; a run that goes on keeps those that it began with."""
-    from understudy.errors import PlanError
     from understudy.run.checkpoint import load_checkpoint
     from understudy.run.devices import chosen_device
-    from understudy.run.pace import paced
+    from understudy.run.pace import paced, with_steps
 
-    if steps is not None:
-        raise PlanError("--time-budget chooses the steps itself: leave --steps out.")
     if checkpoints.resume:
-        begun = load_checkpoint(checkpoints.path)[0].plan
-        recipe = replace(plan.recipe, steps=begun.steps)  # type: ignore[type-var]
-        return replace(plan, recipe=recipe)
+        return with_steps(plan, load_checkpoint(checkpoints.path)[0].plan.steps)
     return paced(plan, minutes, chosen_device(device))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -81,8 +82,29 @@ def plan_command(
         print_json(to_plain(made))
         return
     show_plan(made, out)
+    line = _time_line(made)
+    if line is not None:
+        out.print(line)
     if made.sampled is not None:
         out.print(_alternatives(made))
+
+
+def _time_line(made: Plan) -> str | None:
+    """How long the steps take here, by a few of them on stand-in records; without a schema, on images of 28×28."""
+    from understudy.run.pace import in_words, seconds_per_step
+    from understudy.run.threads import choose_threads
+    from understudy.schema import ImageSchema
+
+    assumed = ""
+    if made.schema is None:
+        schema = ImageSchema(28, 28, 1, tuple("0123456789"))
+        if made.recipe.refuses(schema) is not None:
+            return None
+        made, assumed = replace(made, schema=made.recipe.sees(schema)), ", for 28×28 images: pass --schema"
+    choose_threads(made, None)
+    seconds = seconds_per_step(made)
+    total = in_words(seconds * (made.steps + made.recipe.warm_steps))
+    return f"time              about {total} on this machine ({seconds:.3g} s a step{assumed})"
 
 
 def _alternatives(made: Plan) -> Table:

@@ -11,12 +11,14 @@ from rich.table import Table
 
 from understudy.cli.console import err, out, print_json
 from understudy.errors import PlanError
+from understudy.run.devices import Device
 from understudy.run.progress import progress_bar
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
     from understudy.papers.runner import Stage
+    from understudy.papers.study import Study
 
 __all__ = ["app"]
 
@@ -130,29 +132,40 @@ def _command(paper: str) -> Callable[..., None]:
             bool, typer.Option("--quick", help="Minutes, far fewer steps (the default).")
         ] = False,
         full: Annotated[bool, typer.Option("--full", help="All data and many more steps.")] = False,
+        printed: Annotated[
+            bool,
+            typer.Option("--printed", help="The paper's own settings: hours to days; may be interrupted."),
+        ] = False,
+        job: Annotated[list[str] | None, typer.Option(help="Run this job alone; may be repeated.")] = None,
         seeds: Annotated[
-            int | None, typer.Option(min=1, help="Runs of each main setting: 1 if quick, 3 if full.")
+            int | None, typer.Option(min=1, help="Runs of each main setting: 3 if full, 1 otherwise.")
         ] = None,
         workers: Annotated[
             int | None, typer.Option(min=1, help="Processes; as many as cores by default.")
         ] = None,
+        device: Annotated[Device, typer.Option(help="Where networks are trained.")] = Device.CPU,
     ) -> None:
         from understudy.evaluation.threads import usable_cores
-        from understudy.papers.catalogue import FULL, QUICK, STUDIES, reproduce
-        from understudy.papers.effort import study_seconds
+        from understudy.papers.catalogue import FULL, PRINTED, QUICK, chosen, reproduce, study_of
 
-        if quick and full:
-            raise PlanError("choose one of --quick and --full, not both.")
-        scale, repeats = (FULL, seeds or 3) if full else (QUICK, seeds or 1)
-        study = STUDIES[paper](scale)
-        minutes = study_seconds(study, repeats) / 60
-        pool = workers or usable_cores()
-        err.print(
-            f"{study.runs(repeats)} runs by {pool} process{'es' if pool > 1 else ''}, about {minutes:.0f} minutes of "
-            "one core if nothing is finished yet"
-        )
+        if quick + full + printed > 1:
+            raise PlanError("choose one of --quick, --full and --printed.")
+        scale = PRINTED if printed else FULL if full else QUICK
+        repeats, names = seeds or (3 if full else 1), job or []
+        study = chosen(study_of(paper, scale, names), names)
+        pool = 1 if device is Device.CUDA else workers or usable_cores()
+        _tell_effort(study, repeats, pool)
         with progress_bar() as bar:
-            page = reproduce(paper, scale, folder, seeds=repeats, workers=pool, on_progress=_shown_on(bar))
+            page = reproduce(
+                paper,
+                scale,
+                folder,
+                seeds=repeats,
+                workers=pool,
+                jobs=names,
+                device=device,
+                on_progress=_shown_on(bar),
+            )
         err.print(f"written: {page}, tables and figures beside it")
 
     reproduce_paper.__doc__ = (
@@ -160,6 +173,23 @@ def _command(paper: str) -> Callable[..., None]:
         f"interrupted and started again.\n\nExample: `understudy reproduce {paper} --quick --out results/{paper}`"
     )
     return reproduce_paper
+
+
+def _tell_effort(study: Study, seeds: int, pool: int) -> None:
+    """How long it takes, job by job, before anything runs."""
+    from understudy.papers.effort import job_seconds, study_seconds
+    from understudy.run.pace import in_words
+
+    found = job_seconds(study)
+    for job in study.jobs:
+        err.print(
+            f"{job.name:<28} {job.taken:>11,} steps  about {in_words(found[job.name])}", highlight=False
+        )
+    err.print(
+        f"{study.runs(seeds)} runs by {pool} process{'es' if pool > 1 else ''}, about "
+        f"{in_words(study_seconds(study, seeds, found))} of one core if nothing is finished yet; after an "
+        "interruption the same command goes on"
+    )
 
 
 def _shown_on(bar: Progress) -> Callable[[Stage], None]:

@@ -33,12 +33,14 @@ class OneHotFeatures:
     Args:
         classes: the number of labels.
         scale: the value that stands for the record's own class.
+        unit_range: whether a record's values in [−1, 1] are shown as (x + 1)/2; not for penalties on input gradients.
     """
 
     kind: ClassVar[str] = "one-hot-features"
 
     classes: int
     scale: float = 1.0
+    unit_range: bool = False
 
     def __post_init__(self) -> None:
         _check_classes(self.classes)

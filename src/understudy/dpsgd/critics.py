@@ -32,7 +32,7 @@ from understudy.errors import UnsupportedModel
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Critic", "Predictor", "condition", "label_features", "one_hot"]
+__all__ = ["Critic", "Predictor", "condition", "label_features", "one_hot", "record_features"]
 
 _UNCONDITIONAL = Unconditional()
 
@@ -47,9 +47,15 @@ def condition(conditioning: Conditioning, x: Tensor, labels: Tensor | None) -> T
 def _pieces(conditioning: OneHotFeatures | OneHotChannels, x: Tensor, labels: Tensor | None) -> list[Tensor]:
     """The record and its label in the same shape but for the second axis, along which they are joined."""
     if isinstance(conditioning, OneHotFeatures):
-        return [x.flatten(1), label_features(conditioning, labels, x)]
+        return [record_features(conditioning, x), label_features(conditioning, labels, x)]
     indicators = one_hot(_needed(labels, conditioning), conditioning.classes, x)
     return [x, indicators[:, :, None, None].expand(-1, -1, *x.shape[2:])]
+
+
+def record_features(conditioning: OneHotFeatures, x: Tensor) -> Tensor:
+    """The record as one row of features, in the range that the body is shown."""
+    flat = x.flatten(1)
+    return (flat + 1) / 2 if conditioning.unit_range else flat
 
 
 def label_features(conditioning: OneHotFeatures, labels: Tensor | None, like: Tensor) -> Tensor:

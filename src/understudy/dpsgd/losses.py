@@ -101,7 +101,7 @@ def fake_slope(objective: Objective, logits: Tensor) -> Tensor:
 def generator_loss(objective: Objective, logits: Tensor) -> Tensor:
     """The generator's loss of each fake record, from the critic's logit."""
     if isinstance(objective, Minimax):
-        return functional.softplus(-logits)
+        return -functional.softplus(logits) if objective.saturating else functional.softplus(-logits)
     return -logits
 
 

@@ -18,15 +18,18 @@ __all__ = ["Minimax", "Objective", "Wasserstein", "WassersteinPenalty"]
 
 @dataclass(frozen=True)
 class Minimax:
-    """Binary cross-entropy on logits, with the non-saturating loss for the generator.
+    """Binary cross-entropy on logits.
 
     Args:
         label_smoothing: the target of real records is 1 − label_smoothing.
+        saturating: whether the generator descends log(1 − D), as first printed, whose slope vanishes where the critic
+            is sure of a fake; otherwise −log D.
     """
 
     kind: ClassVar[str] = "minimax"
 
     label_smoothing: float = 0.0
+    saturating: bool = False
 
     def __post_init__(self) -> None:
         if not 0 <= self.label_smoothing < 0.5:

@@ -9,13 +9,15 @@ import torch
 from understudy.dpsgd.gradients import fakes_part
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from torch import Tensor, nn
 
     from understudy.door.source import Rows
     from understudy.dpsgd.clipping import Clipping
     from understudy.dpsgd.objectives import Objective
 
-__all__ = ["clamp_weights", "fakes_gradient"]
+__all__ = ["clamp_weights", "clipped_together", "fakes_gradient"]
 
 
 def fakes_gradient(
@@ -28,6 +30,13 @@ def fakes_gradient(
     """
     fake, labels = fakes.all(next(critic.parameters()).detach())
     return fakes_part(critic, objective, fake, labels, clipping).gradients
+
+
+def clipped_together(gradients: Sequence[Tensor], bound: float) -> tuple[Tensor, ...]:
+    """Gradients scaled by one factor so that their joint norm is at most the bound."""
+    norm = torch.stack([one.norm() for one in gradients]).norm()
+    factor = (bound / norm).clamp(max=1.0)
+    return tuple(factor * one for one in gradients)
 
 
 @torch.no_grad()

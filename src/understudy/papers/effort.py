@@ -5,17 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from understudy.data import known_schema
+from understudy.papers.classifiers import Learner
 from understudy.papers.study import Classified, Inception, JensenShannon, SemiSupervised
 from understudy.planning import plan
 from understudy.run.pace import seconds_per_step
+from understudy.synthesizers.protocol import Steps
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from understudy.papers.study import Job, Score, Study
     from understudy.planning import Plan
+    from understudy.synthesizers.protocol import Recipe
 
-__all__ = ["study_seconds"]
+__all__ = ["job_seconds", "study_seconds"]
 
 _RUN_SECONDS = 5.0
 """What each run takes besides its steps: reading, encoding, accounting, sampling."""
@@ -27,36 +30,47 @@ _ROWS = 20_000
 """Stand-in rows: how many there are does not change what a step costs."""
 
 
-def study_seconds(study: Study, seeds: int, pace: Callable[[Plan], float] = seconds_per_step) -> float:
-    """CPU seconds that all runs of a study need, about.
+def study_seconds(study: Study, seeds: int, of_jobs: Mapping[str, float]) -> float:
+    """CPU seconds that all runs of a study need, about, by those of its jobs (`job_seconds`)."""
+    judges = {score.judge_rows for job in study.jobs for score in job.scores if isinstance(score, Inception)}
+    trained = sum(_JUDGE_SECONDS * (rows or 60_000) / 60_000 for rows in judges)
+    return trained + sum((1 if job.once else seeds) * of_jobs[job.name] for job in study.jobs)
+
+
+def job_seconds(study: Study, pace: Callable[[Plan], float] = seconds_per_step) -> dict[str, float]:
+    """CPU seconds of one run of each job, about.
 
     Args:
         study: what is run.
-        seeds: how often.
         pace: the seconds of one step of a plan, measured on this machine by default.
     """
-    judges = {score.judge_rows for job in study.jobs for score in job.scores if isinstance(score, Inception)}
-    trained = sum(_JUDGE_SECONDS * (rows or 60_000) / 60_000 for rows in judges)
     measured: dict[str, float] = {}
-    return trained + sum(
-        (1 if job.once else seeds) * (_RUN_SECONDS + _job_seconds(job, measured, pace)) for job in study.jobs
-    )
+    return {job.name: _RUN_SECONDS + _of_job(job, measured, pace) for job in study.jobs}
 
 
-def _job_seconds(job: Job, measured: dict[str, float], pace: Callable[[Plan], float]) -> float:
-    scored = sum(_score_seconds(score, job.drawn) for score in job.scores) * (1 + len(job.stops))
+def _of_job(job: Job, measured: dict[str, float], pace: Callable[[Plan], float]) -> float:
+    scored = sum(_score_seconds(score, job.drawn) for score in job.scores)
+    on_the_way = len(job.stops) * _score_seconds(job.scores[0], job.drawn)
     if job.recipe is None:
         return scored
-    system = f"{job.dataset} {job.recipe.name}"
+    system = f"{job.dataset} {job.recipe.name} {job.epsilon is None}"
     if system not in measured:
-        trial = plan(known_schema(job.dataset), epsilon=None, rows=_ROWS, recipe=job.recipe)
-        measured[system] = pace(trial)
-    steps = (job.steps or job.recipe.steps or 0) + job.recipe.warm_steps
-    return scored + steps * measured[system]
+        measured[system] = pace(_trial(job, job.recipe))
+    return scored + on_the_way + (job.taken + job.recipe.warm_steps) * measured[system]
+
+
+def _trial(job: Job, recipe: Recipe) -> Plan:
+    """A few steps of the job; how much noise they have does not change what they cost."""
+    schema = known_schema(job.dataset)
+    if job.epsilon is None or not any(isinstance(one, Steps) for one in recipe.releases(schema, _ROWS)):
+        return plan(schema, epsilon=job.epsilon, rows=_ROWS, recipe=recipe)
+    return plan(schema, epsilon=100.0, rows=_ROWS, recipe=recipe, steps=10, noise_multiplier=2.0)
 
 
 def _score_seconds(score: Score, rows: int) -> float:
     match score:
+        case Classified(learner=Learner.SEARCHED_MLP):
+            return rows / 4
         case Classified():
             return rows / 1_000
         case Inception():

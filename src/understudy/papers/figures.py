@@ -22,24 +22,38 @@ if TYPE_CHECKING:
 __all__ = ["write_figures"]
 
 
-def write_figures(study: Study, outcomes: Sequence[Outcome], out: Path) -> tuple[Path, ...]:
-    """Draw every figure; returns the PNG files in the study's order."""
+def write_figures(study: Study, outcomes: Sequence[Outcome], out: Path) -> tuple[tuple[str, Path], ...]:
+    """Draw every figure whose runs are there; returns titles and PNG files in the study's order."""
     folder = out / "figures"
     folder.mkdir(parents=True, exist_ok=True)
     written = []
+    first = {outcome.job: outcome for outcome in reversed(outcomes)}
     for figure in study.figures:
         match figure:
-            case GridFigure():
-                drawn = _grid(figure, out / "runs" / f"{figure.job}-0.npz")
             case CurvesFigure():
+                if not all(curve.job in first for curve in (*figure.curves, *figure.levels)):
+                    continue
                 drawn = _curves(figure, outcomes)
+            case GridFigure() | LossFigure() if figure.job not in first:
+                continue
+            case GridFigure():
+                title = f"{figure.title}, {_reached(first[figure.job])}"
+                drawn = _grid(title, out / "runs" / f"{figure.job}-0.npz")
             case LossFigure():
-                drawn = _losses(figure, outcomes)
+                drawn = _losses(figure, first[figure.job])
         for suffix in ("svg", "png"):
             with replacing(folder / f"{figure.name}.{suffix}") as work:
                 drawn.savefig(work, format=suffix, dpi=110, metadata=_STILL[suffix])
-        written.append(folder / f"{figure.name}.png")
+        written.append((figure.title, folder / f"{figure.name}.png"))
     return tuple(written)
+
+
+def _reached(outcome: Outcome) -> str:
+    """What a caption must say of a run."""
+    if not outcome.steps:
+        return "real rows"
+    epsilon = "no ε" if outcome.epsilon is None else f"ε = {outcome.epsilon:.2f}"
+    return f"{epsilon}, {outcome.updates:,} updates"
 
 
 _STILL: dict[str, dict[str, Any]] = {"svg": {"Date": None}, "png": {}}
@@ -56,7 +70,7 @@ def _figure(width: float, height: float) -> Any:
     return figure
 
 
-def _grid(figure: GridFigure, path: Path) -> Any:
+def _grid(title: str, path: Path) -> Any:
     with np.load(path, allow_pickle=False) as kept:
         pixels = kept["pixels"]
     columns = math.ceil(len(pixels) / PER_CLASS)
@@ -69,7 +83,7 @@ def _grid(figure: GridFigure, path: Path) -> Any:
     axes = drawn.subplots()
     axes.imshow(canvas.squeeze(), cmap="gray", vmin=0, vmax=255, interpolation="nearest")
     axes.set_axis_off()
-    axes.set_title(figure.title, fontsize=9)
+    axes.set_title(title, fontsize=9)
     return drawn
 
 
@@ -91,10 +105,14 @@ def _curves(figure: CurvesFigure, outcomes: Sequence[Outcome]) -> Any:
             yerr=[_half(value.low, value.high) for _, value in points],
             marker="o",
             capsize=3,
-            label=curve.label,
+            label=f"{curve.label}, {runs[0].updates:,} updates",
         )
-    if figure.paper_level is not None:
-        axes.axhline(figure.paper_level, linestyle="--", color="grey", label=f"paper: {figure.paper_level:g}")
+    for place, level in enumerate(figure.levels):
+        runs = [outcome for outcome in outcomes if outcome.job == level.job]
+        value = over_seeds([run.values[figure.score.name] for run in runs], figure.score.limits).value
+        axes.axhline(
+            value, linestyle=("--", ":")[place % 2], color="grey", label=f"{level.label}, {_reached(runs[0])}"
+        )
     axes.set_xlabel("certified ε")
     axes.set_ylabel(figure.score.name)
     axes.set_title(figure.title, fontsize=9)
@@ -102,8 +120,8 @@ def _curves(figure: CurvesFigure, outcomes: Sequence[Outcome]) -> Any:
     return drawn
 
 
-def _losses(figure: LossFigure, outcomes: Sequence[Outcome]) -> Any:
-    points = next(outcome for outcome in outcomes if outcome.job == figure.job).losses
+def _losses(figure: LossFigure, outcome: Outcome) -> Any:
+    points = outcome.losses
     drawn = _figure(6.0, 4.0)
     axes = drawn.subplots()
     steps = [point.step for point in points]
@@ -111,7 +129,7 @@ def _losses(figure: LossFigure, outcomes: Sequence[Outcome]) -> Any:
     axes.plot(steps, [point.generator for point in points], label="generator")
     axes.set_xlabel("critic step")
     axes.set_ylabel("loss")
-    axes.set_title(figure.title, fontsize=9)
+    axes.set_title(f"{figure.title}, {_reached(outcome)}", fontsize=9)
     axes.legend(fontsize=8)
     return drawn
 

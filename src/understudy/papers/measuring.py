@@ -65,12 +65,14 @@ class Material:
         train: real training rows, for the judge and for jobs that score real rows.
         test: real rows that training never saw.
         cache: where the judge is kept.
+        public: declared public rows, from which the semi-supervised task takes its labelled ones.
     """
 
     schema: Schema
     train: Encoded
     test: Encoded
     cache: Path
+    public: Encoded | None = None
 
     def labelled(self, rows: Encoded) -> Labelled:
         """Encoded rows with their classes."""
@@ -163,8 +165,10 @@ class _Shown:
         from understudy.evaluation.semisupervised import coded_images, semi_supervised
 
         assert self._release is not None
-        known = self._material.labelled(self._material.train)
-        few = Labelled(known.features[-score.labelled :], known.labels[-score.labelled :], known.classes)
+        if self._material.public is None:
+            raise EvaluationError("the semi-supervised task takes its labelled images from public rows.")
+        known = self._material.labelled(self._material.public)
+        few = Labelled(known.features[: score.labelled], known.labels[: score.labelled], known.classes)
         test = self._material.labelled(self._material.test)
         return _of_measure(
             semi_supervised(coded_images(self._release), few, test, steps=score.steps, seed=self._seed)

@@ -6,13 +6,18 @@ import base64
 from typing import TYPE_CHECKING
 
 from understudy.files import write_whole
+from understudy.papers.judge import train_judge
+from understudy.papers.study import Inception
+from understudy.papers.tables import ShownTable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from understudy.papers.runner import Outcome
     from understudy.papers.study import Study
     from understudy.papers.tables import FilledTable
+    from understudy.synthesizers.protocol import Recipe
 
 __all__ = ["write_page"]
 
@@ -39,8 +44,10 @@ img { max-width: 100%; height: auto; }
 </head>
 <body>
 <h1>{{ study.title }}</h1>
-<p>Scale: {{ scale }}. ε is certified for adding or removing one record. “Certified ε of its setting” is what the
-paper's stated run costs when it is done right. Runs are seeded so that they can be repeated, on public data.</p>
+<p>Scale: {{ scale }}. {{ about }} ε is certified for adding or removing one record. “Certified ε of its setting” is
+what the paper's stated run costs when it is done right. Runs are seeded so that they can be repeated, on public data:
+nothing here is private.{% if judge %} Accuracy of the judge behind the inception score on test images:
+{{ judge }}.{% endif %}</p>
 {% for note in study.notes %}<p>{{ note }}</p>
 {% endfor %}
 {% for table in tables %}<h2>{{ table.title }}</h2>
@@ -57,27 +64,87 @@ paper's stated run costs when it is done right. Runs are seeded so that they can
 {% if table.remark %}<p>{{ table.remark }}</p>{% endif %}
 {% endfor %}
 <div class="figures">
-{% for figure, picture in figures %}<figure>
-<img alt="{{ figure.title }}" src="data:image/png;base64,{{ picture }}"></figure>
+{% for title, picture in figures %}<figure>
+<img alt="{{ title }}" src="data:image/png;base64,{{ picture }}"></figure>
 {% endfor %}</div>
 </body>
 </html>
 """
 
 
+_ABOUT = {
+    "quick": "A quick run is not the paper's: it shows the main lines after as many steps as minutes allow.",
+    "full": "Systems are ours where a table does not say “printed”: fewer steps than the papers', with rates for them.",
+    "printed": "The settings are those of the text, and of its published code where the text has none.",
+}
+
+
 def write_page(
-    study: Study, scale: str, tables: Sequence[FilledTable], pictures: Sequence[Path], out: Path
+    study: Study,
+    scale: str,
+    tables: Sequence[FilledTable],
+    outcomes: Sequence[Outcome],
+    pictures: Sequence[tuple[str, Path]],
+    out: Path,
 ) -> Path:
-    """Write `report.html` with all tables and figures inside."""
+    """Write `report.html` with all tables and figures inside, and how every run was made."""
     from jinja2 import Environment
 
     template = Environment(autoescape=True).from_string(_PAGE)
-    shown = [
-        (figure, base64.b64encode(picture.read_bytes()).decode())
-        for figure, picture in zip(study.figures, pictures, strict=True)
-    ]
-    printed = [table.shown() for table in tables]
-    text = template.render(study=study, scale=scale, tables=printed, figures=shown)
+    shown = [(title, base64.b64encode(picture.read_bytes()).decode()) for title, picture in pictures]
+    printed = [*(table.shown() for table in tables), _runs(study, outcomes)]
+    text = template.render(
+        study=study,
+        scale=scale,
+        about=_ABOUT.get(scale, ""),
+        judge=_judges(study, outcomes, out),
+        tables=printed,
+        figures=shown,
+    )
     path = out / "report.html"
     write_whole(path, text)
     return path
+
+
+def _runs(study: Study, outcomes: Sequence[Outcome]) -> ShownTable:
+    """What each run was, in numbers."""
+    headings = ("run", "recipe", "rows", "ε", "σ", "batch", "capacity", "steps", "updates", "CPU s", "date")
+    jobs = {job.name: job for job in study.jobs}
+    rows = tuple(
+        (
+            f"{one.job}, seed {one.seed}",
+            "real rows" if (recipe := jobs[one.job].recipe) is None else recipe.name,
+            f"{jobs[one.job].rows or 'all'}",
+            "none" if one.epsilon is None else f"{one.epsilon:.3f}",
+            f"{one.noise_multiplier:.3f}" if one.noise_multiplier else "none",
+            str(getattr(recipe, "batch", "–")),
+            _capacity(recipe),
+            f"{one.steps:,}",
+            f"{one.updates:,}",
+            f"{one.seconds:,.0f}",
+            one.date,
+        )
+        for one in outcomes
+    )
+    numeric = tuple(heading not in ("run", "recipe", "date") for heading in headings)
+    return ShownTable("The runs", "", headings, numeric, rows, "")
+
+
+def _capacity(recipe: Recipe | None) -> str:
+    """Of the critic: the channels of its first convolution, or the widths of its layers."""
+    critic = getattr(recipe, "critic", None)
+    widths = getattr(critic, "hidden", None)
+    return str(getattr(critic, "capacity", "–")) if widths is None else "-".join(map(str, widths))
+
+
+def _judges(study: Study, outcomes: Sequence[Outcome], out: Path) -> str:
+    """The accuracy of every judge that the finished runs were scored by."""
+    made = {outcome.job for outcome in outcomes}
+    judged = {
+        (job.dataset, score.judge_rows)
+        for job in study.jobs
+        for score in job.scores
+        if job.name in made and isinstance(score, Inception)
+    }
+    found = [train_judge(data, out / "judge", rows=rows) for data, rows in sorted(judged, key=str)]
+    return ", ".join(f"{one.accuracy:.4f} ({one.dataset})" for one in found)

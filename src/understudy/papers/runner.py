@@ -1,4 +1,7 @@
-"""Runs a study: every job with every seed, each result in a file of its own, finished ones never again."""
+"""Runs a study: every job with every seed, each result in a file of its own, finished ones never again.
+
+A long run keeps its state on the way and goes on from there when the study is started again.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -18,22 +22,26 @@ from understudy.evaluation.pool import in_processes
 from understudy.evaluation.threads import one_thread_each
 from understudy.files import replacing, write_whole
 from understudy.papers.measuring import Material, Value, measured
-from understudy.papers.study import Inception, Job
+from understudy.papers.study import Inception, Job, updates_of
 from understudy.planning import Plan, plan
 from understudy.records.encode import encode
 from understudy.records.images import Images
-from understudy.run.fit import Progress, fit_in_stages
+from understudy.run.checkpoint import Checkpoints
+from understudy.run.devices import Device
+from understudy.run.fit import Progress, fit_in_stages, stages_of
 from understudy.synthesizers.protocol import Steps
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    import numpy.typing as npt
+
     from understudy.papers.study import Study
     from understudy.release.release import Release
     from understudy.schema import Schema
 
-__all__ = ["PER_CLASS", "LossPoint", "Outcome", "Point", "Stage", "run_study"]
+__all__ = ["PER_CLASS", "LossPoint", "Outcome", "Point", "Stage", "finished_runs", "run_study"]
 
 PER_CLASS = 8
 """How many sample images of each class are kept for figures."""
@@ -41,6 +49,13 @@ PER_CLASS = 8
 
 LOSS_POINTS = 200
 """How many points of a loss curve are kept."""
+
+KEPT_EVERY = 200
+"""Steps between two states of a run on disk."""
+
+_PUBLIC_ORDER = 20
+"""Seed of the order in which rows are split into private and public ones. MNIST is ordered by writer, so that its last
+rows are by few hands."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +91,8 @@ class Outcome:
         values: the scores by name.
         losses: the curve of the losses, of runs without privacy only.
         points: what was reached at the job's stops.
+        updates: of the generator.
+        date: when it was finished.
     """
 
     job: str
@@ -88,6 +105,18 @@ class Outcome:
     values: Mapping[str, Value]
     losses: tuple[LossPoint, ...] = ()
     points: tuple[Point, ...] = ()
+    updates: int = 0
+    date: str = ""
+
+
+@dataclass(frozen=True)
+class _Begun:
+    """What an unfinished run has to show, beside its checkpoint."""
+
+    fingerprint: str
+    seconds: float = 0.0
+    points: tuple[Point, ...] = ()
+    losses: tuple[LossPoint, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -125,9 +154,52 @@ class _Run:
             return None
         return outcome if outcome.fingerprint == self.job.fingerprint(self.seed) else None
 
+    def begun(self, out: Path) -> _Begun:
+        """What an interruption left of this very job; nothing, with nothing lying about, if it left nothing of use."""
+        fingerprint = self.job.fingerprint(self.seed)
+        try:
+            found = from_json(_Begun, self._file(out, "begun").read_text(encoding="utf-8"), error=DataError)
+        except (OSError, UnicodeDecodeError, UnderstudyError):
+            found = _Begun("")
+        if found.fingerprint == fingerprint and self.state(out).is_file():
+            return found
+        self.forget(out)
+        return _Begun(fingerprint)
+
+    def keep(self, out: Path, begun: _Begun) -> None:
+        write_whole(self._file(out, "begun"), to_json(begun))
+
+    def forget(self, out: Path) -> None:
+        for path in (self._file(out, "begun"), self.state(out)):
+            path.unlink(missing_ok=True)
+
+    def state(self, out: Path) -> Path:
+        """Where its checkpoint is."""
+        return self._file(out, "checkpoint")
+
+    def _file(self, out: Path, ending: str) -> Path:
+        return out / "runs" / f"{self.name}.{ending}"
+
+
+def finished_runs(study: Study, out: Path, seeds: int) -> tuple[Outcome, ...]:
+    """The outcomes that are on disk already, in the order of jobs and seeds."""
+    found = (run.finished(out) for run in _runs(study, seeds))
+    return tuple(outcome for outcome in found if outcome is not None)
+
+
+def _runs(study: Study, seeds: int) -> list[_Run]:
+    pairs = [(job, seed) for job in study.jobs for seed in range(1 if job.once else seeds)]
+    return [_Run(number, job, seed) for number, (job, seed) in enumerate(pairs, 1)]
+
 
 def run_study(
-    study: Study, out: Path, *, seeds: int = 1, workers: int = 1, on_progress: OnProgress | None = None
+    study: Study,
+    out: Path,
+    *,
+    seeds: int = 1,
+    workers: int = 1,
+    device: Device = Device.CPU,
+    on_progress: OnProgress | None = None,
 ) -> tuple[Outcome, ...]:
     """Run what is not finished yet and return all outcomes, in the order of jobs and seeds.
 
@@ -140,11 +212,11 @@ def run_study(
         out: the folder; results are in `out/runs`.
         seeds: how often each job is run.
         workers: processes at a time; one means this process.
+        device: where networks are trained.
         on_progress: called as runs start, advance and are skipped.
     """
     (out / "runs").mkdir(parents=True, exist_ok=True)
-    pairs = [(job, seed) for job in study.jobs for seed in range(1 if job.once else seeds)]
-    runs = [_Run(number, job, seed) for number, (job, seed) in enumerate(pairs, 1)]
+    runs = _runs(study, seeds)
     found = {run.number: run.finished(out) for run in runs}
     waiting = [run for run in runs if found[run.number] is None]
 
@@ -159,10 +231,10 @@ def run_study(
         _train_judges(waiting, out, tell)
         if workers == 1:
             for run in waiting:
-                _make(out, run, partial(tell, run))
+                _make(out, device, run, partial(tell, run))
     if workers > 1:
-        in_processes(partial(_make, out), waiting, workers=workers, on_progress=tell)
-    return tuple(outcome for run in runs if (outcome := found[run.number] or run.finished(out)) is not None)
+        in_processes(partial(_make, out, device), waiting, workers=workers, on_progress=tell)
+    return finished_runs(study, out, seeds)
 
 
 def _train_judges(waiting: Sequence[_Run], out: Path, tell: Callable[[_Run, float], None]) -> None:
@@ -180,12 +252,31 @@ def _train_judges(waiting: Sequence[_Run], out: Path, tell: Callable[[_Run, floa
 
 
 class _Watch:
-    """Passes the progress of a training on, and keeps the losses that it tells."""
+    """Passes the progress of a training on, and keeps on disk what it has to show so far."""
 
-    def __init__(self, tell: Callable[[float], None]) -> None:
-        self._tell = tell
+    def __init__(self, run: _Run, out: Path, tell: Callable[[float], None]) -> None:
+        self._run, self._out, self._tell = run, out, tell
         self._last = 0.0
-        self.losses: list[LossPoint] = []
+        self._begun = run.begun(out)
+        self._started = time.process_time()
+
+    @property
+    def seconds(self) -> float:
+        """CPU time of this run, those before interruptions included."""
+        return self._begun.seconds + time.process_time() - self._started
+
+    @property
+    def losses(self) -> tuple[LossPoint, ...]:
+        return self._begun.losses
+
+    @property
+    def points(self) -> tuple[Point, ...]:
+        return self._begun.points
+
+    def reached(self, point: Point) -> None:
+        """A stage is scored."""
+        self._begun = replace(self._begun, points=(*self.points, point))
+        self._keep()
 
     def __call__(self, progress: Progress) -> None:
         share = progress.done / progress.total
@@ -193,30 +284,47 @@ class _Watch:
             self._tell(0.99 * share)  # scores come after the last step
             self._last = share
         if progress.losses is not None and progress.done % max(1, progress.total // LOSS_POINTS) == 0:
-            found = (progress.losses.critic, progress.losses.generator)
-            if all(math.isfinite(value) for value in found):
-                self.losses.append(LossPoint(progress.done, *found))
+            self._lose(progress.done, progress.losses.critic, progress.losses.generator)
+        if progress.done % KEPT_EVERY == 0:
+            self._keep()
+
+    def _lose(self, step: int, critic: float, generator: float) -> None:
+        new = not self.losses or self.losses[-1].step < step
+        if new and math.isfinite(critic) and math.isfinite(generator):
+            self._begun = replace(self._begun, losses=(*self.losses, LossPoint(step, critic, generator)))
+
+    def _keep(self) -> None:
+        self._run.keep(self._out, replace(self._begun, seconds=self.seconds))
 
 
-def _make(out: Path, run: _Run, tell: Callable[[float], None]) -> None:
+def _make(out: Path, device: Device, run: _Run, tell: Callable[[float], None]) -> None:
     """Train, score and write one run."""
-    started = time.process_time()
     tell(0.0)
-    job, seed, watch = run.job, run.seed, _Watch(tell)
+    job, seed, watch = run.job, run.seed, _Watch(run, out, tell)
     private, public, material = _parts(job, out)
-    points = []
     release: Release | None = None
     if job.recipe is None:
-        points.append(Point(0, None, measured(job, None, material, seed)))
+        watch.reached(Point(0, None, measured(job, None, material, seed)))
     else:
         plans = _plans(job, material.schema, len(private))
-        for release in fit_in_stages(private, plans, public=public, insecure_seed=seed, on_progress=watch):
+        state = run.state(out)
+        kept = Checkpoints(state, KEPT_EVERY, resume=state.is_file())
+        for release in fit_in_stages(
+            private,
+            plans,
+            public=public,
+            checkpoints=kept,
+            insecure_seed=seed,
+            device=device,
+            on_progress=watch,
+        ):
             made = release.card.plan
-            spent = None if made.spent is None else made.spent.epsilon
-            scored = job if made == plans[-1] else replace(job, scores=job.scores[:1])
-            points.append(Point(made.steps, spent, measured(scored, release, material, seed)))
+            if all(point.steps != made.steps for point in watch.points):
+                spent = None if made.spent is None else made.spent.epsilon
+                scored = job if made == plans[-1] else replace(job, scores=job.scores[:1])
+                watch.reached(Point(made.steps, spent, measured(scored, release, material, seed)))
     _keep_samples(out / "runs" / f"{run.name}.npz", release, private, material.schema, seed)
-    last = points.pop()
+    *points, last = watch.points
     outcome = Outcome(
         job=job.name,
         seed=seed,
@@ -224,12 +332,15 @@ def _make(out: Path, run: _Run, tell: Callable[[float], None]) -> None:
         epsilon=last.epsilon,
         steps=last.steps,
         noise_multiplier=_noise(release),
-        seconds=round(time.process_time() - started, 2),
+        seconds=round(watch.seconds, 2),
         values=last.values,
-        losses=tuple(watch.losses),
+        losses=watch.losses,
         points=tuple(points),
+        updates=updates_of(job.recipe, last.steps),
+        date=datetime.now(UTC).date().isoformat(),
     )
     write_whole(out / "runs" / f"{run.name}.json", to_json(outcome))
+    run.forget(out)
     tell(1.0)
 
 
@@ -248,28 +359,33 @@ def _plans(job: Job, schema: Schema, rows: int) -> tuple[Plan, ...]:
     if sampled and sampled[0].batch > most:
         made = partial(made, batch=most)
     kept = sampled[0].noise_multiplier if sampled and job.keep_noise else None
-    last = made(steps=job.steps, noise_multiplier=kept)
-    noise = None if last.sampled is None else last.training.noise_multiplier or None
-    return (*(made(steps=stop, noise_multiplier=noise) for stop in job.stops), last)
+    return stages_of(made(steps=job.steps, noise_multiplier=kept), job.stops)
 
 
 def _parts(job: Job, out: Path) -> tuple[Records, Records | None, Material]:
-    """The private rows, the public ones if the job declares some, and what the job is scored with."""
+    """The private rows, the public ones if the job declares some, and what the job is scored with.
+
+    Which rows are public is drawn at random, by one public seed for all jobs.
+    """
     found = known(job.dataset)
     total = len(found.train)
-    private = _rows(found.train, 0, min(job.rows or total, total - job.public))
-    public = _rows(found.train, total - job.public, total) if job.public else None
+    order = np.random.default_rng(_PUBLIC_ORDER).permutation(total)
+    kept = np.sort(order[: total - job.public]) if job.public else np.arange(total)
+    declared = order[total - job.public :]
+    private = _rows(found.train, kept[: job.rows])
+    public = _rows(found.train, declared) if job.public else None
     train, test = (encode(part, found.schema) for part in (found.train, found.test))
-    return private, public, Material(found.schema, train, test, out / "judge")
+    few = None if public is None else encode(public, found.schema)
+    return private, public, Material(found.schema, train, test, out / "judge", few)
 
 
-def _rows(records: Records, start: int, stop: int) -> Records:
-    """Some of the rows, in order."""
+def _rows(records: Records, chosen: npt.NDArray[np.int64]) -> Records:
+    """Some of the rows."""
     content = records.content
     if isinstance(content, Images):
-        labels = None if content.labels is None else content.labels[start:stop]
-        return Records(Images(content.pixels[start:stop], labels))
-    return Records(content.iloc[start:stop].reset_index(drop=True))
+        labels = None if content.labels is None else content.labels[chosen]
+        return Records(Images(content.pixels[chosen], labels))
+    return Records(content.iloc[chosen].reset_index(drop=True))
 
 
 def _keep_samples(path: Path, release: Release | None, real: Records, schema: Schema, seed: int) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from understudy.codec import to_plain
 from understudy.errors import PlanError
+from understudy.synthesizers.gan.recipe import GanRecipe
 
 if TYPE_CHECKING:
     from understudy.papers.classifiers import Learner
@@ -37,6 +38,8 @@ __all__ = [
     "SemiSupervised",
     "Study",
     "Table",
+    "steps_for",
+    "updates_of",
 ]
 
 T = TypeVar("T")
@@ -169,6 +172,11 @@ class Job:
         if self.stops and (self.steps is None or self.stops[-1] >= self.steps):
             raise PlanError(f"job {self.name!r}: stops {self.stops} need a known number of steps after them.")
 
+    @property
+    def taken(self) -> int:
+        """How many steps it takes; none for real rows, and where the budget decides, none that are known yet."""
+        return self.steps or (self.recipe.steps if self.recipe is not None else None) or 0
+
     def fingerprint(self, seed: int) -> str:
         """Changes whenever anything that the result depends on changes."""
         text = json.dumps([to_plain(self), seed], sort_keys=True)
@@ -265,8 +273,8 @@ class CurvesFigure:
     title: str
     score: Score
     curves: tuple[Curve, ...]
-    paper_level: float | None = None
-    """A horizontal line at a value that the paper prints."""
+    levels: tuple[Curve, ...] = ()
+    """Horizontal lines: jobs without an ε, such as real rows."""
 
 
 @dataclass(frozen=True)
@@ -309,6 +317,20 @@ class Study:
         return sum(1 if job.once else seeds for job in self.jobs)
 
 
+def updates_of(recipe: Recipe | None, steps: int) -> int:
+    """How often the generator is updated in so many steps of a recipe."""
+    return steps // _critic_steps(recipe)
+
+
+def steps_for(recipe: Recipe, updates: int) -> int:
+    """The steps in which the generator is updated so often: comparisons are fair at matched updates."""
+    return updates * _critic_steps(recipe)
+
+
+def _critic_steps(recipe: Recipe | None) -> int:
+    return recipe.critic_steps if isinstance(recipe, GanRecipe) else 1
+
+
 def _mentioned(study: Study) -> set[str]:
     found: set[str] = set()
     for table in study.tables:
@@ -318,7 +340,7 @@ def _mentioned(study: Study) -> set[str]:
             found |= {line.job for line in table.lines if line.job is not None}
     for figure in study.figures:
         if isinstance(figure, CurvesFigure):
-            found |= {curve.job for curve in figure.curves}
+            found |= {curve.job for curve in (*figure.curves, *figure.levels)}
         else:
             found.add(figure.job)
     return found
@@ -340,9 +362,10 @@ class Scale:
         wide_steps: critic steps of ppgan, whose networks are ten times as wide, the same.
         table_steps: critic steps on the table, the same.
         conv_steps: critic steps of dp-gan after its steps on public images, None for as many as the budget allows.
-        strategy_steps: critic steps of convolutional systems in comparisons, the same.
-        long_steps: critic steps of the convolutional systems that carry a paper's main number, the same.
-        curve_steps: critic steps of each curve of small-images, the same.
+        strategy_updates: generator updates of convolutional systems in comparisons, the same for all of them.
+        long_steps: critic steps of the convolutional systems that carry a paper's main number, None for the recipe's.
+        curve_updates: generator updates of each curve of small-images, the same for all of them.
+        printed_steps: critic steps of what runs with a paper's own settings, None for as many as are printed.
         warm_steps: steps on public images before the private ones.
         drawn: synthetic rows that are scored.
         classified: synthetic rows that classifiers are trained on.
@@ -350,7 +373,9 @@ class Scale:
         points: how many values of a sweep are run, None for all.
         task_steps: steps of the semi-supervised task.
         capacities: of the networks that small-images compares.
-        public: images that dp-gan declares public.
+        public: images that dp-gan declares public, 2 % of the paper's.
+        comparisons: whether lines beside the main ones are run, too.
+        printed: whether the papers' own settings are run instead of ours.
     """
 
     name: str
@@ -364,9 +389,10 @@ class Scale:
     wide_steps: int | None = None
     table_steps: int | None = 5_850
     conv_steps: int | None = None
-    strategy_steps: int | None = None
+    strategy_updates: int = 500
     long_steps: int | None = None
-    curve_steps: int | None = None
+    curve_updates: int = 500
+    printed_steps: int | None = None
     warm_steps: int = 1_200
     drawn: int = 60_000
     classified: int = 10_000
@@ -374,7 +400,9 @@ class Scale:
     points: int | None = None
     task_steps: int = 600
     capacities: tuple[int, ...] = (16, 32, 64)
-    public: int = 1_000
+    public: int = 1_200
+    comparisons: bool = True
+    printed: bool = False
 
     def some(self, values: tuple[T, ...]) -> tuple[T, ...]:
         """The values of a sweep that this scale runs: the first, the last, and some between."""

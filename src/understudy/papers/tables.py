@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from understudy.papers.runner import Outcome, Point
     from understudy.papers.study import Line, Study
 
-__all__ = ["FilledTable", "Row", "fill", "over_seeds", "write_tables"]
+__all__ = ["FilledTable", "Row", "ShownTable", "fill", "over_seeds", "write_tables"]
 
 
 @dataclass(frozen=True)

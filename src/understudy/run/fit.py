@@ -18,6 +18,7 @@ from understudy.data.ids import repeated, with_ids
 from understudy.door.door import Door
 from understudy.door.source import Rows
 from understudy.errors import CuratorWarning, Interrupted, PlanError, UnderstudyError
+from understudy.privacy.accounting import spent
 from understudy.privacy.mechanisms import SubsampledGaussian
 from understudy.records.encode import encode
 from understudy.run.asked import planned, refuse_useless
@@ -33,12 +34,13 @@ if TYPE_CHECKING:
     from understudy.door.noise import Noise
     from understudy.ledger.account import Account
     from understudy.planning import Plan
+    from understudy.privacy.mechanisms import Charge
     from understudy.release.release import Release
     from understudy.run.checkpoint import Checkpoints
     from understudy.schema import Schema
     from understudy.synthesizers.protocol import Recipe
 
-__all__ = ["Progress", "fit", "fit_in_stages", "rehearse", "run_plan"]
+__all__ = ["Progress", "fit", "fit_in_stages", "rehearse", "run_plan", "stages_of"]
 
 
 @explained("understudy.fit(data, schema, epsilon=1)")
@@ -137,21 +139,19 @@ def run_plan(
     on_note: Callable[[str], None] | None = None,
 ) -> Release:
     """One run as the plan says, charged to the account and nowhere else; arguments are those of `fit`."""
-    checked_plan(plan)
-    run = Run(
-        plan,
+    stages = fit_in_stages(
+        data,
+        (plan,),
+        public=public,
         account=account,
         checkpoints=checkpoints,
-        seed=insecure_seed,
-        device=chosen_device(device),
+        stop=stop,
+        insecure_seed=insecure_seed,
+        device=device,
         on_progress=on_progress,
+        on_note=on_note,
     )
-    public_rows = _public_rows(public, plan)
-    run.pay()
-    rows = _private_rows(data, run, plan, stop, on_note)
-    run.open(rows, public_rows)
-    run.train(public_rows, stop)
-    return run.release(_public_source(public, public_rows))
+    return next(stages)
 
 
 def fit_in_stages(
@@ -159,25 +159,96 @@ def fit_in_stages(
     plans: Sequence[Plan],
     *,
     public: object | None = None,
+    account: Account | None = None,
+    checkpoints: Checkpoints | None = None,
+    stop: Callable[[], bool] | None = None,
     insecure_seed: int | None = None,
+    device: Device = Device.CPU,
     on_progress: Callable[[Progress], None] | None = None,
+    on_note: Callable[[str], None] | None = None,
 ) -> Iterator[Release]:
     """Train once, and release the generator after the steps of each plan as if the run had ended there.
 
     Every release is certified for its own steps. Whoever has several of them has seen the run as far as the longest,
-    so together they cost what that one costs. Nothing is put on an account.
+    so together they cost what that one costs, which is what the account is charged. A run that goes on from a
+    checkpoint leaves out the stages that lie behind it.
 
     Args:
-        data: as for `fit`.
-        plans: one plan with growing numbers of steps, and nothing else that differs but the cost.
-        public: as for `fit`.
-        insecure_seed: as for `fit`.
+        data: as for `fit`, like everything that is not said here.
+        plans: one plan with growing numbers of steps, and nothing else that differs but the cost; see `stages_of`.
+        public: declared public records.
+        account: told before anything is spent.
+        checkpoints: where to write the state; it is written at the end of each stage, too.
+        stop: asked after each step.
+        insecure_seed: makes the run repeatable and every release NOT PRIVATE.
+        device: where networks are trained.
         on_progress: called after each step.
+        on_note: told what readers took from the public part of files.
 
     Raises:
-        PlanError: the plans are not stages of one run.
+        PlanError: the plans are not stages of one run, and whatever `fit` raises.
     """
     last = plans[-1]
+    _refuse_other_runs(plans)
+    for plan in plans:
+        checked_plan(plan)
+    run = Run(
+        last,
+        account=account,
+        checkpoints=checkpoints,
+        seed=insecure_seed,
+        device=chosen_device(device),
+        on_progress=on_progress,
+    )
+    public_rows = _public_rows(public, last)
+    run.pay()
+    run.open(_private_rows(data, run, last, stop, on_note), public_rows)
+    for plan in plans:
+        if plan is last or plan.steps >= run.taken:
+            run.train(public_rows, stop, until=plan.steps)
+            yield run.release(_public_source(public, public_rows), plan)
+
+
+def stages_of(plan: Plan, steps: Sequence[int]) -> tuple[Plan, ...]:
+    """The plan of a run after those of its stages, each with the noise of the whole run and the cost of its own steps.
+
+    Args:
+        plan: of the whole run.
+        steps: after which it is released as well, each fewer than the plan's.
+
+    Raises:
+        PlanError: the steps do not grow, or do not end before the plan's.
+    """
+    ends = (0, *steps, plan.steps)
+    if any(after <= before for before, after in pairwise(ends)):
+        raise PlanError(
+            f"stages are numbers of steps that grow and end before {plan.steps:,}, got "
+            f"{', '.join(f'{one:,}' for one in steps)}."
+        )
+    return (*(_ending_at(plan, count) for count in steps), plan)
+
+
+def _ending_at(plan: Plan, steps: int) -> Plan:
+    """The same run, shorter: its cost is computed for its own steps, and is also all of its budget."""
+    recipe = replace(plan.recipe, steps=steps)  # type: ignore[type-var]
+    sampled = plan.sampled
+    if sampled is None or plan.budget is None:
+        return replace(plan, recipe=recipe, charges=_cut(plan.charges, steps))
+    charges = _cut(plan.charges, steps)
+    total = spent(charges, plan.budget.delta, plan.budget.adjacency)
+    return replace(plan, recipe=recipe, charges=charges, spent=total)
+
+
+def _cut(charges: Sequence[Charge], steps: int) -> tuple[Charge, ...]:
+    return tuple(
+        replace(one, mechanism=replace(one.mechanism, steps=steps))
+        if isinstance(one.mechanism, SubsampledGaussian)
+        else one
+        for one in charges
+    )
+
+
+def _refuse_other_runs(plans: Sequence[Plan]) -> None:
     for before, after in pairwise(plans):
         shorter = replace(after.recipe, steps=before.steps)  # type: ignore[type-var]
         if before.steps >= after.steps or shorter != before.recipe or _else(before) != _else(after):
@@ -185,25 +256,11 @@ def fit_in_stages(
                 "stages of a run need one recipe, one noise and growing numbers of steps, "
                 f"got {before.steps:,} and {after.steps:,} steps of {before.recipe.name!r} and {after.recipe.name!r}."
             )
-    for plan in plans:
-        checked_plan(plan)
-    run = Run(last, seed=insecure_seed, on_progress=on_progress)
-    public_rows = _public_rows(public, last)
-    run.open(_private_rows(data, run, last, None), public_rows)
-    for plan in plans:
-        run.train(public_rows, until=plan.steps)
-        yield run.release(_public_source(public, public_rows), plan)
 
 
 def _else(plan: Plan) -> tuple[object, ...]:
     """Everything that stages of one run must have in common besides their recipe: also the noise of every release."""
-    charges = tuple(
-        replace(one, mechanism=replace(one.mechanism, steps=0))
-        if isinstance(one.mechanism, SubsampledGaussian)
-        else one
-        for one in plan.run_charges
-    )
-    return plan.schema, plan.rows, plan.private, charges
+    return plan.schema, plan.rows, plan.private, _cut(plan.run_charges, 0)
 
 
 def rehearse(

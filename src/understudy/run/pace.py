@@ -1,7 +1,7 @@
-"""How many steps fit into a time, measured on this machine on stand-in records before a private row is read.
+"""How long a run takes on this machine, and how many steps fit into a time: measured on stand-in records.
 
-Free steps are post-processing, so their number may follow a clock at no cost in privacy. The number of private steps is
-part of what is charged: whoever wants them to fit into a time makes a new plan with as many as `steps_in` says.
+Nothing here has seen a private row. A run that stopped by a clock while it reads private batches would tell by its
+number of steps how large they were; so the number is chosen before, and where steps are private, the noise follows.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from understudy.door.noise import SecureNoise
 from understudy.errors import PlanError
+from understudy.planning import plan as make_plan
 from understudy.privacy.mechanisms import SubsampledGaussian
 from understudy.run.run import Run
 from understudy.run.stand_ins import stand_in_rows
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from understudy.planning import Plan
 
-__all__ = ["paced", "seconds_per_step", "steps_in"]
+__all__ = ["in_words", "paced", "seconds_per_step", "steps_in", "with_steps"]
 
 LEAST_STEPS = 50
 """A generator of fewer steps is not worth its release."""
@@ -36,25 +37,53 @@ def paced(
     device: torch.device | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Plan:
-    """The same plan with as many free steps as take about this long, at the present number of threads.
+    """The same plan with as many steps as take about this long, at the present number of threads.
 
-    The time that publishing takes before the first step is not part of it.
+    Free steps fill the time. Private ones are at most those of the plan, for which the recipe's rates were chosen;
+    if fewer fit, they need less noise for the same budget. A warm start is part of the time; publishing before the
+    first step is not.
 
     Args:
-        plan: of a recipe whose steps are free; its charges stay as they are.
+        plan: what is to be trained.
         minutes: for all steps together.
         device: where networks will learn.
         clock: seconds, for tests.
 
     Raises:
-        PlanError: the steps of this recipe are charged, or too few of them fit.
+        PlanError: too few steps fit.
     """
-    if plan.sampled is not None:
-        raise PlanError(
-            f"the steps of {plan.recipe.name!r} are charged, so their number is part of the plan: set --steps."
-        )
-    recipe = replace(plan.recipe, steps=steps_in(plan, minutes, device, clock))  # type: ignore[type-var]
-    return replace(plan, recipe=recipe)
+    fitting = steps_in(plan, minutes, device, clock)
+    return with_steps(plan, fitting if plan.sampled is None else min(fitting, plan.steps))
+
+
+def with_steps(plan: Plan, steps: int) -> Plan:
+    """The plan with another number of steps: free ones change no charge, private ones the noise."""
+    if plan.sampled is None or steps == plan.steps:
+        return replace(plan, recipe=replace(plan.recipe, steps=steps))  # type: ignore[type-var]
+    recipe = replace(plan.recipe, steps=steps, noise_multiplier=None)  # type: ignore[type-var]
+    if plan.budget is None:
+        return make_plan(plan.schema, epsilon=None, rows=plan.rows, recipe=recipe)
+    budget = plan.budget
+    return make_plan(
+        plan.schema,
+        epsilon=budget.epsilon,
+        delta=budget.delta,
+        adjacency=budget.adjacency,
+        rows=plan.rows,
+        recipe=recipe,
+        batch_cap=plan.training.batch_cap,
+        accept_large_delta=True,  # or the plan would not exist
+    )
+
+
+def in_words(seconds: float) -> str:
+    """A duration for people: "40 seconds", "12 minutes", "26 hours"."""
+    for size, unit in ((48 * 3600, None), (5400, 3600), (90, 60)):
+        if seconds >= size:
+            if unit is None:
+                return f"{seconds / 86_400:.0f} days"
+            return f"{seconds / unit:.0f} {'hours' if unit == 3600 else 'minutes'}"
+    return f"{max(seconds, 1):.0f} seconds"
 
 
 def steps_in(
@@ -63,17 +92,18 @@ def steps_in(
     device: torch.device | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> int:
-    """How many steps of a plan take about this long; arguments as for `paced`.
+    """How many steps of a plan take about this long, after its warm start; arguments as for `paced`.
 
     Raises:
         PlanError: too few steps fit.
     """
     seconds = seconds_per_step(plan, device, clock)
-    steps = int(60 * minutes / seconds)
+    steps = int(60 * minutes / seconds) - plan.recipe.warm_steps
     if steps < LEAST_STEPS:
+        least = LEAST_STEPS + plan.recipe.warm_steps
         raise PlanError(
             f"{minutes:g} minutes are too short: a step takes {seconds:.2g} seconds here, and a generator needs at "
-            f"least {LEAST_STEPS}. Allow {LEAST_STEPS * seconds / 60:.1f} minutes or more."
+            f"least {least:,}. Allow {least * seconds / 60:.1f} minutes or more."
         )
     return steps
 

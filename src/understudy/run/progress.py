@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,8 @@ from rich.text import Text
 from understudy.escaping import for_terminal
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from understudy.planning import Plan
     from understudy.release.release import Release
     from understudy.run.run import Progress
@@ -22,17 +25,46 @@ __all__ = ["fit_with_bar", "progress_bar"]
 _UPDATES = 20
 """How often the ε in the bar is computed anew."""
 
+_TIMED = 10
+"""Steps by which the time of a run is estimated."""
 
-def fit_with_bar(bar: Bar, data: object, plan: Plan, **options: object) -> Release:
+
+class _FirstSteps:
+    """Times the first steps of a run and says once how long all of them will take."""
+
+    def __init__(self, total: int, clock: Callable[[], float]) -> None:
+        self._total, self._clock = total, clock
+        self._first: tuple[int, float] | None = None
+        self._waiting = True
+
+    def told(self, done: int) -> str | None:
+        from understudy.run.pace import in_words
+
+        if done and self._first is None:
+            self._first = (done, self._clock())
+        if not self._waiting or self._first is None or done < self._first[0] + _TIMED:
+            return None
+        self._waiting = False
+        seconds = (self._clock() - self._first[1]) / _TIMED
+        left = self._total - done
+        return f"about {in_words(seconds * left)} for the other {left:,} steps, by the first {_TIMED}"
+
+
+def fit_with_bar(
+    bar: Bar, data: object, plan: Plan, clock: Callable[[], float] = time.monotonic, **options: object
+) -> Release:
     """Call `fit` and move the bar; options are those of `fit`."""
     from understudy.run.fit import run_plan
 
-    total = plan.steps
+    total, pace = plan.steps, _FirstSteps(plan.steps, clock)
     task = bar.add_task(f"training {plan.recipe.name}", total=total, note="")
     every = max(1, total // _UPDATES)
 
     def on_progress(progress: Progress) -> None:
         bar.update(task, completed=progress.done)
+        told = pace.told(progress.done)
+        if told is not None:
+            bar.console.print(told, highlight=False)
         if progress.done % every == 0 or progress.done == total:
             bar.update(task, note=_spent_note(plan, progress.done))
 

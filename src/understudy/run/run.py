@@ -119,6 +119,11 @@ class Run:
         charged = self._account.resume(state.entry, 0 if free else state.step, self._checkpoints.every)
         self._taken = self._taken if free else charged
 
+    @property
+    def taken(self) -> int:
+        """Steps that lie behind, counting those that a crash lost."""
+        return self._taken
+
     def give_back(self) -> None:
         """Nothing was drawn and nothing will be: the reservation is not needed."""
         if self._account is not None and self._saved is None:
@@ -216,10 +221,10 @@ class Run:
         return {"label-weights": weights} | {name: value.clone() for name, value in held.items()}
 
     def release(self, public_source: str | None, stage: Plan | None = None) -> Release:
-        """Close the account and hand out the model with its card, which may be that of a stage."""
+        """Hand out the model with its card, which may be that of a stage; the account is closed by the last."""
         weights = self._fitter.released()
         head = None
-        if self._account is not None:
+        if self._account is not None and stage in (None, self._plan):
             head = self._account.finish(hashlib.sha256(weights_to_bytes(weights)).hexdigest())
         plan = stage or self._plan
         card = Card(

@@ -154,6 +154,11 @@ class Recipe(Protocol):
         """Steps on public records before the first one of its own."""
         ...
 
+    @property
+    def schedules(self) -> Mapping[str, int]:
+        """What falls along the run, such as a rate, with the step at which it comes to rest."""
+        ...
+
     def varied(self, setting: str, value: float) -> Self:
         """The recipe with another value of something that a sweep may vary besides steps, batch and noise.
 
@@ -212,6 +217,11 @@ class RecipeDefaults:
     def warm_steps(self) -> int:
         """None."""
         return 0
+
+    @property
+    def schedules(self) -> Mapping[str, int]:
+        """None that could end early."""
+        return {}
 
     def varied(self, setting: str, value: float) -> Self:
         """Refuses."""

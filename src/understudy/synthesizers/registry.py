@@ -17,7 +17,7 @@ from understudy.errors import RecipeError, UnderstudyError
 from understudy.files import read_text
 from understudy.synthesizers.codes.recipe import UNDERSTUDY_CODES, CodesRecipe
 from understudy.synthesizers.embedding.recipe import UNDERSTUDY_IMAGES, EmbeddingRecipe
-from understudy.synthesizers.gan import papers
+from understudy.synthesizers.gan import papers, printed
 from understudy.synthesizers.gan.recipe import GanRecipe
 from understudy.synthesizers.marginals.recipe import UNDERSTUDY_TABLES, MarginalsRecipe
 from understudy.synthesizers.protocol import Recipe
@@ -50,19 +50,25 @@ RECIPES: dict[str, Recipe] = {
     recipe.name: recipe
     for recipe in (
         papers.DP_CGAN,
-        papers.DP_CGAN_PRINTED,
         papers.DP_CGAN_BASIC,
         papers.DP_CGAN_TF2,
         papers.DP_CGAN_TF2_MICROBATCH,
         papers.DP_CGAN_TF2_SPLIT,
         papers.DP_CGAN_TF2_LEAKY,
-        papers.DP_CGAN_THYROID,
         papers.DP_GAN_BASIC,
         papers.DP_GAN,
         papers.PPGAN,
         papers.PPGAN_SGD,
         papers.DPGAN,
         papers.SMALL_IMAGES,
+        printed.DP_CGAN_PRINTED,
+        printed.DP_CGAN_CODE,
+        printed.DP_CGAN_TF2_PRINTED,
+        printed.DP_CGAN_THYROID,
+        printed.DP_GAN_PRINTED,
+        printed.PPGAN_PRINTED,
+        printed.PPGAN_CODE,
+        printed.SMALL_IMAGES_PRINTED,
         *_OWN,
     )
 }

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 import pytest
 import torch
@@ -12,11 +13,14 @@ from tiny import TINY_IMAGES, TINY_TABLE, tiny_frame, tiny_images, tiny_plan
 from understudy.door.door import Door
 from understudy.door.noise import SeededNoise
 from understudy.door.source import Rows
+from understudy.dpsgd.clipping import JointClip
+from understudy.dpsgd.gradients import clipped_sum
 from understudy.errors import BudgetError
 from understudy.privacy.mechanisms import Charge, SubsampledGaussian
 from understudy.records.encode import encode
 from understudy.synthesizers.gan.fit import GanFitter
-from understudy.synthesizers.gan.papers import DP_CGAN, PPGAN, dp_cgan_tf2
+from understudy.synthesizers.gan.papers import DP_CGAN, PPGAN, SMALL_IMAGES, dp_cgan_tf2
+from understudy.synthesizers.gan.parts import ConvCritic, DeconvGenerator
 from understudy.synthesizers.gan.recipe import TRAINING, GanRecipe
 from understudy.synthesizers.registry import RECIPES
 from understudy.synthesizers.shared.optimisers import scheduled_rate
@@ -176,3 +180,54 @@ def test_without_averaging_the_last_weights_are_released() -> None:
     fitter, _ = blind_run(replace(DP_CGAN, batch=8, averaging=None), 0, steps=3)
     for name, value in fitter.generator.state_dict().items():
         assert torch.equal(value, fitter.released()[f"generator.{name}"])
+
+
+def critic_after(bound: float, steps: int = 12) -> dict[str, Tensor]:
+    """The critic of small-images after some steps with Adam's own ε at zero, every record clipped."""
+    recipe = replace(SMALL_IMAGES, clipping=JointClip(bound), batch=8, critic_steps=1)
+    fitter = fitter_of(replace(recipe, critic=ConvCritic(2), generator=DeconvGenerator(2)))
+    for group in fitter._critic_stepper._optimiser.param_groups:
+        group["eps"] = 0.0
+    door = door_to(rows_of(recipe.sees(TINY_IMAGES), 0), steps)
+    norms = []
+
+    def watched(*args: Any, **options: Any) -> Any:
+        found = clipped_sum(*args, **options)
+        norms.append((found.shifted_count, len(args[2].real)))
+        return found
+
+    with patch("understudy.dpsgd.step.clipped_sum", watched):
+        for _ in range(steps):
+            fitter.advance(door, None)
+    assert all(count == -rows / 2 for count, rows in norms)  # no gradient was within the bound
+    return fitter.critic.state_dict()
+
+
+def test_adam_does_not_depend_on_a_bound_below_all_norms() -> None:
+    """The theorem of small-images, exactly: C and C/8 give the same critic, bit for bit, after whole steps."""
+    one, other = critic_after(2.0**-7), critic_after(2.0**-10)
+    assert all(torch.equal(value, other[name]) for name, value in one.items())
+    wider = critic_after(3 * 2.0**-10)  # no power of two: equal but for rounding
+    assert all(torch.allclose(value, wider[name], atol=1e-5) for name, value in one.items())
+
+
+def test_the_generators_gradient_is_clipped_where_the_recipe_says_so() -> None:
+    """Line 9 of ppgan's algorithm: a plain step moves all weights together by at most rate · bound."""
+    recipe = replace(RECIPES["ppgan-printed"], batch=8, critic_steps=1, generator_optimiser=Sgd(rate=1.0))
+    assert isinstance(recipe, GanRecipe)
+    fitter = fitter_of(recipe)
+    before = torch.cat([one.detach().flatten().clone() for one in fitter.generator.parameters()])
+    fitter.advance(door_to(rows_of(recipe.sees(TINY_IMAGES), 0)), None)
+    after = torch.cat([one.detach().flatten() for one in fitter.generator.parameters()])
+    assert 0 < (after - before).norm().item() <= 0.01 * 1.001
+
+
+def test_the_unit_range_is_a_sigmoid_that_is_released_in_the_usual_one() -> None:
+    """The generator's last activation is 2·sigmoid − 1, and the critic is shown (x + 1)/2."""
+    recipe = replace(RECIPES["dp-cgan-printed"], batch=8)
+    assert isinstance(recipe, GanRecipe)
+    fitter = fitter_of(recipe)
+    raw = torch.randn(5, 64)
+    head = fitter.generator.body[-1]
+    assert torch.allclose(head(raw), 2 * torch.sigmoid(raw) - 1, atol=1e-6)
+    assert getattr(fitter.critic.conditioning, "unit_range", False)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import enum
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from understudy.dpsgd.clipping.fixed import GroupedClip
@@ -15,7 +16,14 @@ if TYPE_CHECKING:
 
     from understudy.privacy.budget import Adjacency
 
-__all__ = ["PublicAdaptiveClip", "QuantileAdaptiveClip", "cluster"]
+__all__ = ["GroupBound", "PublicAdaptiveClip", "QuantileAdaptiveClip", "cluster"]
+
+
+class GroupBound(enum.Enum):
+    """How the bound of a group follows from its members' (Zhang et al. 2018 say both)."""
+
+    ROOT = "root of squares"  # Algorithm 2: no record whose members keep their bounds is clipped
+    MEAN = "mean"  # section 4.4, "our current implementation"
 
 
 @dataclass(frozen=True)
@@ -31,6 +39,7 @@ class PublicAdaptiveClip:
         separate_biases: whether the biases are a group of their own.
         batch: how many public records are drawn for each estimate.
         paired: whether a record and its fake partner are one unit, public ones too; otherwise fakes are free.
+        group_bound: how the bound of a group follows from those of its members.
     """
 
     kind: ClassVar[str] = "public-adaptive"
@@ -41,6 +50,7 @@ class PublicAdaptiveClip:
     separate_biases: bool = True
     batch: int = 64
     paired: bool = False
+    group_bound: GroupBound = GroupBound.ROOT
 
     def __post_init__(self) -> None:
         check_bound(self.least, "the floor of the bounds")
@@ -54,10 +64,13 @@ class PublicAdaptiveClip:
         floored = {name: max(norm, self.least) for name, norm in public_norms.items()}
         others, biases = split_biases(floored) if self.separate_biases else (tuple(floored), ())
         merged = cluster({name: floored[name] for name in others}, self.groups)
-        if not biases:
-            return replace(merged, paired=self.paired)
-        bias_bound = math.hypot(*(floored[name] for name in biases))
-        return GroupedClip((*merged.bounds, bias_bound), (*merged.groups, biases), self.paired)
+        groups = (*merged.groups, biases) if biases else merged.groups
+        bounds = tuple(self._of_members([floored[name] for name in group]) for group in groups)
+        return GroupedClip(bounds, groups, self.paired)
+
+    def _of_members(self, bounds: list[float]) -> float:
+        mean = self.group_bound is GroupBound.MEAN
+        return sum(bounds) / len(bounds) if mean else math.hypot(*bounds)
 
     def sensitivity(self, adjacency: Adjacency) -> float:
         """Known only after `adapted`; asking earlier is a mistake in the calling code."""

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from understudy.dpsgd.conditioning import OneHotChannels, OneHotFeatures
-from understudy.dpsgd.critics import Predictor, condition, label_features
+from understudy.dpsgd.critics import Predictor, condition, label_features, record_features
 from understudy.dpsgd.gradients.layers import (
     ConvLayer,
     FlattenLayer,
@@ -74,7 +74,7 @@ class Chain:
         assert isinstance(self.conditioning, OneHotFeatures)
         features = label_features(self.conditioning, labels, x)
         bound = LabelledLayer(stem.record, stem.label, features)
-        return x.flatten(1), replace(self, layers=(bound, *self.layers[1:]))
+        return record_features(self.conditioning, x), replace(self, layers=(bound, *self.layers[1:]))
 
     def values(self, start: Tensor, first: int = 0) -> list[Tensor]:
         """The inputs of the layers from number `first` on, which gets `start`; at the end the last output."""

@@ -33,7 +33,9 @@ def build_critic(recipe: GanRecipe, schema: Schema) -> Critic:
         case DenseCritic() as part:
             width = math.prod(shape)
             scale = 1.0 if part.label_weight is None else part.label_weight * math.sqrt(width)
-            conditioning: Conditioning = OneHotFeatures(classes, scale) if classes else Unconditional()
+            conditioning: Conditioning = (
+                OneHotFeatures(classes, scale, recipe.unit_range) if classes else Unconditional()
+            )
             return Critic(_dense(part, width + classes), conditioning)
         case ConvCritic() as part:
             conditioning = OneHotChannels(classes) if classes else Unconditional()

@@ -16,7 +16,7 @@ from torch import Tensor
 from understudy.door.source import Rows
 from understudy.dpsgd.losses import generator_loss
 from understudy.dpsgd.plain import PlainGradients
-from understudy.dpsgd.postprocess import clamp_weights, fakes_gradient
+from understudy.dpsgd.postprocess import clamp_weights, clipped_together, fakes_gradient
 from understudy.dpsgd.step import NoisyGradients
 from understudy.privacy.mechanisms import Charge, SubsampledGaussian
 from understudy.synthesizers.gan.critics import build_critic
@@ -146,6 +146,8 @@ class GanFitter:
         self._generator_loss = float(loss.detach())
         names, parameters = zip(*self.generator.named_parameters(), strict=True)
         moves = torch.autograd.grad(loss, parameters)
+        if self._recipe.generator_clip is not None:
+            moves = clipped_together(moves, self._recipe.generator_clip)
         self._generator_stepper.step(dict(zip(names, moves, strict=True)))
         self._average.update(self.generator, self._generator_stepper.taken)
 

@@ -56,14 +56,15 @@ class _Sizes:
 class OutputHead(nn.Module):
     """Applies each span's own activation, so that every output is a valid encoded record."""
 
-    def __init__(self, layout: tuple[Span, ...]) -> None:
+    def __init__(self, layout: tuple[Span, ...], *, sigmoid: bool = False) -> None:
         super().__init__()
         self.layout = layout
+        self.sigmoid = sigmoid
 
     def forward(self, raw: Tensor) -> Tensor:
         """Raw scores of shape (rows, width) to encoded values of the same shape."""
         if all(span.activation is Head.TANH for span in self.layout):
-            return torch.tanh(raw)
+            return torch.tanh(raw / 2 if self.sigmoid else raw)  # tanh(x/2) = 2·sigmoid(x) − 1
         pieces = [self._activate(raw[:, span.start : span.start + span.width], span) for span in self.layout]
         return torch.cat(pieces, dim=1)
 
@@ -107,7 +108,9 @@ def build_generator(recipe: GanRecipe, schema: Schema) -> Generator:
     inputs = recipe.latent.dim + classes
     match recipe.generator:
         case DenseGenerator() as part:
-            body = _dense(part, inputs, math.prod(shape), OutputHead(spans(schema)))
+            body = _dense(
+                part, inputs, math.prod(shape), OutputHead(spans(schema), sigmoid=recipe.unit_range)
+            )
         case DeconvGenerator() as part:
             body = _deconv(part, inputs, image_shape(shape, recipe.name))
     return Generator(body, classes, shape)

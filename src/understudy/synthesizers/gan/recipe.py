@@ -74,6 +74,9 @@ class GanRecipe(RecipeDefaults):
         split_updates: whether a critic step is two updates: a noisy one on records, then a free one on fakes at the
             weights that the first one left. The optimiser's schedule counts updates.
         clamp: bound on every critic weight after each step (Wasserstein without penalty), or None.
+        generator_clip: bound on the norm of the generator's gradient, or None. It has no effect on privacy.
+        unit_range: show the critic pixels in [0, 1] instead of [−1, 1], and make the generator's last activation a
+            sigmoid of that range; for conditional dense networks on images.
         averaging: decay of the generator's moving average, or None.
         warm_start: training on public records before the first private step, or None.
     """
@@ -97,6 +100,8 @@ class GanRecipe(RecipeDefaults):
     critic_steps: int = 1
     split_updates: bool = False
     clamp: float | None = None
+    generator_clip: float | None = None
+    unit_range: bool = False
     averaging: float | None = None
     warm_start: PublicWarmStart | None = None
 
@@ -105,6 +110,14 @@ class GanRecipe(RecipeDefaults):
         check_positive(
             self.name, clamp=self.clamp, critic_steps=self.critic_steps, label_noise=self.label_noise
         )
+        check_positive(self.name, generator_clip=self.generator_clip)
+        dense = isinstance(self.critic, DenseCritic) and isinstance(self.generator, DenseGenerator)
+        if self.unit_range and not (
+            dense and self.conditional and not isinstance(self.objective, WassersteinPenalty)
+        ):
+            raise RecipeError(
+                f"recipe {self.name!r}: the unit range is for conditional dense networks without a gradient penalty."
+            )
         if self.averaging is not None and not 0 <= self.averaging < 1:
             raise RecipeError(f"recipe {self.name!r}: averaging is a decay in [0, 1), got {self.averaging}.")
         if self.split_updates and (isinstance(self.objective, WassersteinPenalty) or self.clipping.paired):
@@ -131,6 +144,11 @@ class GanRecipe(RecipeDefaults):
                 f"recipe {self.name!r} has convolutional networks and needs images, but the schema describes "
                 f"{schema.kind}. Use a recipe with dense networks, such as dp-cgan."
             )
+        if self.unit_range and not isinstance(schema, ImageSchema):
+            return (
+                f"recipe {self.name!r} shows pixels in [0, 1] and needs images, but the schema describes "
+                f"{schema.kind}. Use a recipe without unit_range, such as dp-cgan."
+            )
         return None
 
     def releases(self, schema: Schema | None, rows: int | None) -> tuple[Asked, ...]:
@@ -153,6 +171,21 @@ class GanRecipe(RecipeDefaults):
     def warm_steps(self) -> int:
         """Those of the warm start."""
         return 0 if self.warm_start is None else self.warm_start.steps
+
+    @property
+    def schedules(self) -> dict[str, int]:
+        """The rates that fall beyond a warm start; optimisers count updates from its first step on."""
+        warm = 0 if self.warm_start is None else self.warm_start.steps
+        turns = (
+            self.critic_steps
+            if self.warm_start is None
+            else self.warm_start.critic_steps or self.critic_steps
+        )
+        ends = {
+            "critic's rate": (self.critic_optimiser.decay_steps - warm) // (2 if self.split_updates else 1),
+            "generator's rate": (self.generator_optimiser.decay_steps - warm // turns) * self.critic_steps,
+        }
+        return {what: end for what, end in ends.items() if end > 0}
 
     def varied(self, setting: str, value: float) -> GanRecipe:
         """Another clipping bound (`clip`), or another capacity of both networks."""
