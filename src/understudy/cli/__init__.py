@@ -2,76 +2,82 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 import typer
 
 from understudy._version import __version__
-from understudy.cli import (
-    audit,
-    console,
-    evaluate,
-    fit,
-    inspect,
-    ledger,
-    plan,
-    recipes,
-    report,
-    reproduce,
-    sample,
-    schema,
-    serve,
-    studio,
-    sweep,
-)
+from understudy.cli import console
 from understudy.errors import UnderstudyError
 
-__all__ = ["app", "main"]
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
-app = typer.Typer(
-    name="understudy",
-    no_args_is_help=True,
-    rich_markup_mode="markdown",
-    pretty_exceptions_enable=False,
-    help=(
-        "Publish a generator instead of the data.\n\n"
-        "Trains a generative model under differential privacy, releases it with a certificate of what was spent, "
-        "draws synthetic records from it, measures how useful they are, and attacks the promise.\n\n"
-        "Start with `understudy plan --rows 60000 --epsilon 3`, which touches no data."
-    ),
-)
+    app: typer.Typer
+
+__all__ = ["app", "main", "program"]
+
+_COMMANDS = ("plan", "fit", "sample", "inspect", "evaluate", "report", "serve", "studio", "sweep")
+_GROUPS = ("audit", "recipes", "schema", "ledger", "reproduce")
+
+_COLLECT_AFTER = 100_000
+"""New objects between collections of garbage; Python's own 700 cost a command a tenth of its start."""
 
 
-@app.callback(invoke_without_command=True)
+def program(words: Sequence[str] = ()) -> typer.Typer:
+    """The command line, with the one command that the first word names, or with all if it names none.
+
+    A command is a module that waits for its own libraries; who plans does not wait for those of the others.
+    """
+    made = typer.Typer(
+        name="understudy",
+        no_args_is_help=True,
+        rich_markup_mode="markdown",
+        pretty_exceptions_enable=False,
+        help=(
+            "Publish a generator instead of the data.\n\n"
+            "Trains a generative model under differential privacy, releases it with a certificate of what was spent, "
+            "draws synthetic records from it, measures how useful they are, and attacks the promise.\n\n"
+            "Start with `understudy plan --rows 60000 --epsilon 3`, which touches no data."
+        ),
+    )
+    made.callback(invoke_without_command=True)(_root)
+    known = (*_COMMANDS, *_GROUPS)
+    for name in words[:1] if words and words[0] in known else known:
+        module = import_module(f"understudy.cli.{name}")
+        if name in _GROUPS:
+            made.add_typer(module.app, name=name)
+        else:
+            made.command(name)(getattr(module, f"{name}_command"))
+    return made
+
+
 def _root(version: bool = typer.Option(False, "--version", help="Print the version and exit.")) -> None:
     if version:
         typer.echo(f"understudy {__version__}")
         raise typer.Exit
 
 
-app.command("plan")(plan.plan_command)
-app.command("fit")(fit.fit_command)
-app.command("sample")(sample.sample_command)
-app.command("inspect")(inspect.inspect_command)
-app.command("evaluate")(evaluate.evaluate_command)
-app.command("report")(report.report_command)
-app.command("serve")(serve.serve_command)
-app.command("studio")(studio.studio_command)
-app.command("sweep")(sweep.sweep_command)
-app.add_typer(audit.app, name="audit")
-app.add_typer(recipes.app, name="recipes")
-app.add_typer(schema.app, name="schema")
-app.add_typer(ledger.app, name="ledger")
-app.add_typer(reproduce.app, name="reproduce")
+def __getattr__(name: str) -> object:
+    if name != "app":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = program()
+    return globals()[name]
 
 
 def main() -> None:
     """Run the command line; errors that are meant for people are printed without a traceback."""
+    gc.set_threshold(
+        _COLLECT_AFTER
+    )  # importing makes hundreds of thousands of objects, and none of them is garbage
     console.suit_any_terminal()
     try:
         try:
-            app()
+            program(sys.argv[1:])()
         finally:
             sys.stdout.flush()
     except UnderstudyError as problem:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
-from rich.markdown import Markdown
 from rich.text import Text
 
 from understudy.escaping import for_terminal
@@ -79,6 +78,8 @@ def _as_json(found: re.Match[str]) -> str:
 
 def print_markdown(text: str) -> None:
     """Print Markdown, laid out, to standard output."""
+    from rich.markdown import Markdown
+
     out.print(Markdown(for_terminal(text), hyperlinks=False))
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 
 from understudy.cli.console import out, print_json, show_plan
 from understudy.cli.options import (
@@ -26,6 +25,8 @@ from understudy.cli.running import chosen_recipe
 from understudy.privacy.budget import Adjacency
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from understudy.planning import Plan
 
 __all__ = ["plan_command"]
@@ -109,6 +110,8 @@ def _time_line(made: Plan) -> str | None:
 
 def _alternatives(made: Plan) -> Table:
     """What the same steps would cost with other noise, and what other batches would cost."""
+    from rich.table import Table
+
     from understudy.privacy.accounting import rough_epsilon
     from understudy.privacy.mechanisms import Charge, SubsampledGaussian
 
