@@ -141,7 +141,8 @@ class Plan:
         cost = (
             "NOT PRIVATE" if self.spent is None else f"ε = {self.spent.epsilon:.4g}, δ = {self.spent.delta:g}"
         )
-        rows = "rows private" if self.rows is None else f"{self.rows:,} rows"
+        unit = unit_words(self.schema).many
+        rows = f"{unit} private" if self.rows is None else f"{self.rows:,} {unit}"
         return f"<Plan {self.recipe.name}: {cost}, {rows}>"
 
     def _repr_html_(self) -> str:

@@ -177,6 +177,7 @@ def test_edit_is_a_conversation(tmp_path: Path) -> None:
     answers = {
         "label": ["?", "sex"],
         "missing_text": [""],
+        "person": ["-"],
         "file.decimal": [""],
         "age.kind": [""], "age.lower": [""], "age.upper": ["-5", "110"], "age.missing": ["no"],
         "sex.kind": [""], "sex.categories": ["female, male, other"], "sex.missing": [""],

@@ -41,7 +41,7 @@ def test_every_open_fact_is_a_question(draft: Draft) -> None:
     """Kinds and spellings from the rows wait to be confirmed, bounds and categories to be filled in; ids are out."""
     assert draft.columns == ("age", "country", "dose", "seen", "ok")
     assert names(draft) == [
-        "label", "missing_text", "file.decimal",
+        "label", "missing_text", "person", "file.decimal",
         "age.kind", "age.lower", "age.upper", "age.missing",
         "country.kind", "country.categories", "country.missing",
         "dose.kind", "dose.lower", "dose.upper", "dose.missing",
@@ -57,13 +57,13 @@ def test_every_open_fact_is_a_question(draft: Draft) -> None:
         "file.decimal",
         "missing_text",
     }
-    with pytest.raises(SchemaError, match="22 facts are left to fill in: label, missing_text"):
+    with pytest.raises(SchemaError, match="23 facts are left to fill in: label, missing_text"):
         draft.schema()
 
 
 def test_answers_make_the_schema_that_they_say(draft: Draft, tmp_path: Path) -> None:
     """A draft with all answers is the schema of these facts, and survives a file."""
-    draft.set(TABLE, label="ok", missing_text=["", "?"]).set(FILE, decimal=",")
+    draft.set(TABLE, label="ok", missing_text=["", "?"], person="patient_id").set(FILE, decimal=",")
     draft.set("age", kind="integer", lower=0, upper=120, missing=False)
     draft.set("country", kind="categorical", categories=("DE", "FR"), missing=False)
     draft.set("dose", kind="continuous", lower=0, upper=10, missing=True)
@@ -79,7 +79,7 @@ def test_answers_make_the_schema_that_they_say(draft: Draft, tmp_path: Path) -> 
         Datetime("seen", dt.datetime(2000, 1, 1), dt.datetime(2020, 12, 31)),
         Binary("ok", ("nein", "ja")),
     )
-    assert (schema.label, schema.missing_text) == ("ok", ("", "?"))
+    assert (schema.label, schema.missing_text, schema.person) == ("ok", ("", "?"), "patient_id")
     assert (schema.file.separator, schema.file.decimal) == (";", ",")
     assert '# Column "patient_id" is left out' in draft.text
 
@@ -118,7 +118,8 @@ def test_columns_can_be_left_out(draft: Draft) -> None:
     """What is left out is named in a comment and asked for no more; the label's line can go, too."""
     for column in ("country", "dose", "seen", "ok"):
         draft.leave_out(column)
-    draft.drop(draft.questions[0])
+    for question in [one for one in draft.questions if one.name in ("label", "person")]:
+        draft.drop(question)
     draft.set(TABLE, missing_text=["?"]).set(FILE, decimal=",")
     draft.set("age", kind="integer", lower=0, upper=120, missing=False)
     assert draft.schema() == TableSchema(

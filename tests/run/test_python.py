@@ -138,3 +138,17 @@ def test_what_readers_took_from_a_header_is_told(tmp_path: Path) -> None:
     notes: list[str] = []
     understudy.fit(tmp_path / "rows.csv", tiny_plan(rows=None), on_note=notes.append)
     assert any("is separated by" in note for note in notes), notes
+
+
+def test_several_rows_per_person_need_one_more_argument() -> None:
+    """`person=` makes ε that of a person with all their rows, and the column is neither modelled nor made."""
+    frame = tiny_frame(200).assign(patient_id=[number // 2 for number in range(200)])
+    release = understudy.fit(frame, TINY_TABLE, person="patient_id", max_rows_per_person=3, **FEW)  # type: ignore[arg-type]
+    assert release.schema.person == "patient_id"
+    assert release.schema.max_rows_per_person == 3
+    rows = release.sample(5)
+    assert isinstance(rows, pd.DataFrame)
+    assert "patient_id" not in rows
+    prospect = release.card.plan.prospect
+    assert prospect is not None
+    assert "patients per class" in str(prospect)

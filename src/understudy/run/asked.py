@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from understudy.errors import CallError, PlanError
 from understudy.planning import Plan, plan
@@ -28,6 +29,8 @@ def planned(
     rows: int | None,
     recipe: Recipe | str | None,
     steps: int | None,
+    person: str | tuple[str, ...] | None,
+    max_rows_per_person: int | None,
 ) -> Plan:
     """The plan that was given, or one made from a schema and the other arguments of `fit`.
 
@@ -36,7 +39,9 @@ def planned(
     """
     if isinstance(data, Plan | TableSchema | ImageSchema | CodeSchema):
         raise CallError("fit takes the data first: understudy.fit(data, schema, epsilon=1).")
-    options = {"epsilon": epsilon, "delta": delta, "rows": rows, "recipe": recipe, "steps": steps}
+    unit: dict[str, Any] = {"person": person, "max_rows_per_person": max_rows_per_person}
+    unit = {name: value for name, value in unit.items() if value is not None}
+    options = {"epsilon": epsilon, "delta": delta, "rows": rows, "recipe": recipe, "steps": steps} | unit
     if isinstance(given, Plan):
         extra = [name for name, value in options.items() if value is not None]
         if extra:
@@ -45,7 +50,7 @@ def planned(
                 "with a schema, as in understudy.fit(data, schema, epsilon=1)."
             )
         return given
-    schema = schema_of(given)
+    schema = replace(schema_of(given), **unit)
     if epsilon is None:
         raise CallError("say how much may be spent: understudy.fit(data, schema, epsilon=1).")
     return plan(

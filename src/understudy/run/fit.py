@@ -53,6 +53,8 @@ def fit(
     rows: int | None = None,
     recipe: Recipe | str | None = None,
     steps: int | None = None,
+    person: str | tuple[str, ...] | None = None,
+    max_rows_per_person: int | None = None,
     out: str | Path | None = None,
     ledger: str | Path | None = None,
     dataset: str | None = None,
@@ -74,12 +76,14 @@ def fit(
     Args:
         data: a data frame, a pyarrow table, images, a path, or the name of a known data set.
         plan: what `understudy.plan` decided, made with a schema; or the schema (or the path of its file), and the plan
-            is made from the next five arguments, which are those of `understudy.plan`.
+            is made from the next five arguments, which are those of `understudy.plan`, and the two after them.
         epsilon: the budget's ε.
         delta: the budget's δ; 1e-5 if left out.
         rows: the number of records if it is PUBLIC; left out, it is estimated with noise.
         recipe: a recipe or the name of one.
         steps: how many steps, instead of the recipe's.
+        person: the column (or columns) that tells persons apart, if one may have several rows; instead of the schema's.
+        max_rows_per_person: how many rows of a person take part at most.
         out: the folder in which the release is saved, which must not exist.
         ledger: the ledger file to charge, together with `dataset`.
         dataset: the name that the data set is registered by in the ledger.
@@ -103,7 +107,17 @@ def fit(
         ReleaseError: `out` exists already.
         Interrupted: the run was asked to stop.
     """
-    made = planned(data, plan, epsilon=epsilon, delta=delta, rows=rows, recipe=recipe, steps=steps)
+    made = planned(
+        data,
+        plan,
+        epsilon=epsilon,
+        delta=delta,
+        rows=rows,
+        recipe=recipe,
+        steps=steps,
+        person=person,
+        max_rows_per_person=max_rows_per_person,
+    )
     if made is not plan and not anyway:
         refuse_useless(made)
     every = None if checkpoints is None else checkpoints.every

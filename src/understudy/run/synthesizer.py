@@ -34,6 +34,8 @@ class Synthesizer:
         rows: the number of records if it is PUBLIC; left out, it is estimated with noise.
         recipe: a recipe or the name of one.
         steps: how many steps, instead of the recipe's.
+        person: the column (or columns) that tells persons apart, if one may have several rows; instead of the schema's.
+        max_rows_per_person: how many rows of a person take part at most.
         out: the folder in which the release is saved; its ledger stands beside it.
         ledger: the ledger file to charge, together with `dataset`.
         dataset: the name that the data set is registered by in the ledger.
@@ -55,6 +57,8 @@ class Synthesizer:
         rows: int | None = None,
         recipe: Recipe | str | None = None,
         steps: int | None = None,
+        person: str | tuple[str, ...] | None = None,
+        max_rows_per_person: int | None = None,
         out: str | Path | None = None,
         ledger: str | Path | None = None,
         dataset: str | None = None,
@@ -62,6 +66,7 @@ class Synthesizer:
     ) -> None:
         self.schema, self.epsilon, self.delta, self.rows = schema, epsilon, delta, rows
         self.recipe, self.steps, self.out = recipe, steps, out
+        self.person, self.max_rows_per_person = person, max_rows_per_person
         self.ledger, self.dataset, self.anyway = ledger, dataset, anyway
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:

@@ -30,7 +30,7 @@ class Reach(enum.Enum):
     CLEAR = "will be learned"
     FAINT = "will be learned in part: what is frequent"
     LOST = "will not be learned"
-    UNKNOWN = "depends on the number of rows, which is private"
+    UNKNOWN = "depends on their number, which is private"
 
 
 def reach_of(held: float | None, noise: float) -> Reach:
@@ -49,9 +49,10 @@ class Answer:
     Args:
         purpose: what the door is asked for, as on the plan.
         each: what one number of the answer stands for, such as "value of a column".
-        noise: the standard deviation of each number, in rows.
-        held: how many rows one number counts on average; None if the number of rows is private.
+        noise: the standard deviation of each number, in rows (or persons, where the schema names these).
+        held: how many of them one number counts on average; None if their number is private.
         reach: whether it will be learned.
+        unit: what is counted, as in "rows" or "patients".
     """
 
     purpose: str
@@ -59,10 +60,11 @@ class Answer:
     noise: float
     held: float | None
     reach: Reach
+    unit: str = "rows"
 
     def __str__(self) -> str:
         held = "" if self.held is None else f" (about {_rows(self.held)} each)"
-        return f"± {_rows(self.noise)} rows per {self.each}{held}: {self.reach.value}"
+        return f"± {_rows(self.noise)} {self.unit} per {self.each}{held}: {self.reach.value}"
 
 
 @dataclass(frozen=True)
@@ -104,13 +106,13 @@ def noises(charges: Sequence[Charge]) -> dict[str, float]:
     }
 
 
-def rows_in_classes(rows: int | None, classes: int) -> str:
-    """The rows that there are, in words."""
+def rows_in_classes(rows: int | None, classes: int, unit: str = "rows") -> str:
+    """The rows (or persons) that there are, in words."""
     if rows is None:
-        return "the number of rows is private; declare it with --rows if it is public"
+        return f"the number of {unit} is private; declare it with --rows if it is public"
     if classes < 2:
-        return f"{rows:,} rows"
-    return f"{rows:,} rows in {classes} classes, about {_rows(rows / classes)} each"
+        return f"{rows:,} {unit}"
+    return f"{rows:,} {unit} in {classes} classes, about {_rows(rows / classes)} each"
 
 
 def _rows(number: float) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from understudy.errors import RecipeError
-from understudy.schema import CodeSchema
+from understudy.schema import CodeSchema, unit_words
 from understudy.synthesizers.prospect import Answer, Prospect, Reach, noises, rows_in_classes
 from understudy.synthesizers.protocol import Asked, RecipeDefaults, Share
 from understudy.synthesizers.shared.beginning import asked_labels
@@ -122,6 +122,7 @@ class CodesRecipe(RecipeDefaults):
         """The noise of codes and pairs, for the longest records that may count."""
         if not isinstance(schema, CodeSchema):
             return None
+        unit = unit_words(schema).many
         classes, most = len(schema.label_classes or ("all",)), min(self.longest, len(schema.codes))
         each = {
             LABELS: ("class", 1.0),
@@ -134,14 +135,14 @@ class CodesRecipe(RecipeDefaults):
             what, sensitivity = each[purpose]
             noise = sigma[purpose] * sensitivity
             reach = Reach.UNKNOWN if held is None else Reach.FAINT if noise < held else Reach.LOST
-            answers.append(Answer(purpose, what, noise, None, reach))
+            answers.append(Answer(purpose, what, noise, None, reach, unit))
         useless = None
         if held is not None and sigma[CODE_COUNTS] > held:
             useless = (
-                f"noise of ± {sigma[CODE_COUNTS]:,.0f} records or more drowns even a code that everybody has: "
-                f"{rows:,} records are too few for this budget"
+                f"noise of ± {sigma[CODE_COUNTS]:,.0f} {unit} or more drowns even a code that everybody has: "
+                f"{rows:,} are too few for this budget"
             )
-        return Prospect(rows_in_classes(rows, classes), tuple(answers), (), useless)
+        return Prospect(rows_in_classes(rows, classes, unit), tuple(answers), (), useless)
 
     def fitter(self, schema: Schema, *, seed: int | None, device: torch.device) -> CodesFitter:
         """The free training towards the published counts, always on the CPU: it takes seconds."""

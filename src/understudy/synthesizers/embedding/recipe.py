@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from understudy.errors import RecipeError
 from understudy.privacy.mechanisms import GaussianRelease
-from understudy.schema import ImageSchema
+from understudy.schema import ImageSchema, unit_words
 from understudy.synthesizers.prospect import Answer, Prospect, Reach, noises, reach_of, rows_in_classes
 from understudy.synthesizers.protocol import Asked, RecipeDefaults, Share
 from understudy.synthesizers.shared.beginning import asked_labels
@@ -245,7 +245,8 @@ class EmbeddingRecipe(RecipeDefaults):
 
     def prospect(self, schema: Schema, charges: Sequence[Charge], rows: int | None) -> Prospect | None:
         """The noise of class counts and of a whole embedding, whose length is at most the rows of a class."""
-        classes, sigma = len(schema.label_classes or ("all",)), noises(charges)
+        unit, sigma = unit_words(schema).many, noises(charges)
+        classes = len(schema.label_classes or ("all",))
         held = None if rows is None else rows / classes
         features = 2 * (
             len(self.embedding.pixel_lengths) * self.embedding.pixel_frequencies
@@ -256,13 +257,14 @@ class EmbeddingRecipe(RecipeDefaults):
         for purpose in (one for one in loud if one in sigma):
             each, noise = loud[purpose][0], sigma[purpose] * loud[purpose][1]
             reach = reach_of(held, noise)
-            answers.append(Answer(purpose, each, noise, held, Reach.FAINT if reach is Reach.LOST else reach))
+            reach = Reach.FAINT if reach is Reach.LOST else reach
+            answers.append(Answer(purpose, each, noise, held, reach, unit))
         if held is not None and sigma.get(EMBEDDING, 0.0) > held:
             useless = (
-                f"noise of ± {sigma[EMBEDDING]:,.0f} rows in every direction drowns all that a class's images say: "
-                f"{rows:,} rows in {classes} classes are too few for this budget"
+                f"noise of ± {sigma[EMBEDDING]:,.0f} {unit} in every direction drowns all that a class's images say: "
+                f"{rows:,} in {classes} classes are too few for this budget"
             )
-        return Prospect(rows_in_classes(rows, classes), tuple(answers), (), useless)
+        return Prospect(rows_in_classes(rows, classes, unit), tuple(answers), (), useless)
 
     @property
     def one_thread(self) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from understudy.schema import unit_words
 from understudy.synthesizers.marginals.cells import BRANCHES, Scale, axes_of
 from understudy.synthesizers.prospect import Answer, Prospect, Reach, noises, reach_of, rows_in_classes
 from understudy.synthesizers.shared.parts import LABELS
@@ -32,6 +33,7 @@ def table_prospect(
     """The noise of every kind of counts, what it drowns, and what would help."""
     from understudy.synthesizers.marginals.recipe import COLUMNS, LABEL_PAIRS, PAIRS
 
+    unit = unit_words(schema).many
     axes, classes = axes_of(schema), len(schema.label_classes or ("all",))
     sigma = noises(charges)
     compared = min(len(axes), recipe.columns)
@@ -55,12 +57,13 @@ def table_prospect(
     for purpose in (one for one in sizes if one in sigma):
         each, count = sizes[purpose]
         held = None if rows is None else rows / count
-        answers.append(Answer(purpose, each, noise[purpose], held, reach_of(held, noise[purpose])))
+        reach = reach_of(held, noise[purpose])
+        answers.append(Answer(purpose, each, noise[purpose], held, reach, unit))
     return Prospect(
-        rows_in_classes(rows, classes),
+        rows_in_classes(rows, classes, unit),
         tuple(answers),
         _advice(answers, axes, rows, noise[COLUMNS]),
-        None if rows is None else _useless(len(axes), rows, noise[COLUMNS]),
+        None if rows is None else _useless(len(axes), rows, noise[COLUMNS], unit),
     )
 
 
@@ -77,7 +80,7 @@ def _advice(
     if rows is None or not lost:
         return ()
     factor = max(one.noise / one.held for one in lost if one.held)
-    advice = [f"a budget about {math.ceil(factor)} times as large, or as many times the rows"]
+    advice = [f"a budget about {math.ceil(factor)} times as large, or as many times the data"]
     kept = int(len(axes) / factor)
     if 2 <= kept < len(axes):
         advice.append(
@@ -90,7 +93,7 @@ def _advice(
     return tuple(advice)
 
 
-def _useless(columns: int, rows: int, noise: float) -> str | None:
+def _useless(columns: int, rows: int, noise: float, unit: str) -> str | None:
     """Whether the counts of columns say nothing: noise as large as all rows together drowns any value.
 
     From there on the columns of a release are further from the data than rows drawn evenly over all values, also after
@@ -99,6 +102,6 @@ def _useless(columns: int, rows: int, noise: float) -> str | None:
     if noise < rows:
         return None
     return (
-        f"noise of ± {noise:,.0f} rows on every value of {columns} columns drowns all of the {rows:,} rows: what comes "
+        f"noise of ± {noise:,.0f} {unit} on every value of {columns} columns drowns all {rows:,} of them: what comes "
         "out would be further from the data than rows drawn at random, without looking at it"
     )
