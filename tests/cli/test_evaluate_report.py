@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from typing import TYPE_CHECKING
 
 import pytest
@@ -117,3 +118,28 @@ def test_a_report_needs_no_evaluation(folder: Path) -> None:
     page = folder / "report.html"
     assert run("report", folder / "release", "--public", "--out", page).exit_code == 0
     assert "What is promised" in page.read_text()
+
+
+def test_rows_come_from_databases_as_well(folder: Path) -> None:
+    """Test and training rows may be queries, each of its own database, and a missing one is noticed at once."""
+    database = folder / "rows.sqlite"
+    with sqlite3.connect(database) as connection:
+        tiny_frame(200, seed=1).to_sql("held", connection, index=False)
+        tiny_frame(200, seed=2).to_sql("trained", connection, index=False)
+    words = ["evaluate", folder / "release", "--rows", 100, "--seeds", 1, "--test", database]
+    queries = [
+        "--test-query",
+        "select * from held",
+        "--real",
+        database,
+        "--real-query",
+        "select * from trained",
+    ]
+    done = run(*words, *queries)
+    assert done.exit_code == 0, done.exception
+    page = folder / "report.html"
+    made = run("report", folder / "release", "--test", database, *queries[:2], "--out", page)
+    assert made.exit_code == 0, made.exception
+    assert "two-way marginal error" in page.read_text()
+    assert "say what to read" in str(run(*words).exception)
+    assert "does not exist" in str(run(*words[:-1], folder / "none.csv").exception)

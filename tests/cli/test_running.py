@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 
 from tiny import tiny_frame, tiny_plan
-from understudy.cli.running import remove_finished_checkpoint
+from understudy.cli.running import command_line, remove_finished_checkpoint
 from understudy.errors import DataError, LedgerError, UnderstudyError
 from understudy.ledger.ledger import Ledger
 from understudy.run.checkpoint import Checkpoints
@@ -87,3 +88,23 @@ def test_the_checkpoint_of_another_run_stays(tmp_path: Path) -> None:
         beside(other, ending).replace(beside(release, ending))
     assert not remove_finished_checkpoint(release, None)
     assert beside(release, "checkpoint").exists()
+
+
+def test_no_password_is_on_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A ledger notes the command of a run, but neither user nor password nor parameters of an address in it."""
+    words = [
+        "fit",
+        "postgresql://curator:horse@host/wards?sslkey=horse",
+        "--query",
+        "select 1",
+        "--out",
+        "release",
+    ]
+    monkeypatch.setattr(sys, "argv", ["understudy", *words])
+    assert command_line() == "understudy fit postgresql://host/wards --query select 1 --out release"
+    with open_account(tiny_plan(), tmp_path / "release", None, None, 2, command=command_line()) as account:
+        assert account is not None
+        account.reserve(tiny_plan())
+    for path in tmp_path.iterdir():
+        assert b"horse" not in path.read_bytes()
+        assert b"curator" not in path.read_bytes()

@@ -189,6 +189,12 @@ def membership_command(
         str, typer.Option(help="Rows it was trained on: a file, or a name such as digits:train.")
     ],
     non_members: Annotated[str, typer.Option(help="Rows it was not trained on, such as digits:test.")],
+    members_query: Annotated[
+        str | None, typer.Option(help="What --members is, in the SQL of its database.")
+    ] = None,
+    non_members_query: Annotated[
+        str | None, typer.Option(help="What --non-members is, in the SQL of its database.")
+    ] = None,
     rows: Annotated[int, typer.Option(min=20, help="Members, and non-members, tried at most.")] = 1000,
     synthetic: Annotated[int, typer.Option(min=10, help="Synthetic records the attacker draws.")] = 10_000,
     shadow: Annotated[
@@ -207,6 +213,7 @@ def membership_command(
     from understudy.auditing.leakage import attack_release
     from understudy.codec import to_plain
     from understudy.data import read
+    from understudy.data.databases import source_of
     from understudy.release.release import Release
 
     err.print("INTERNAL: this attack reads private rows; its result must not be published.")
@@ -215,8 +222,8 @@ def membership_command(
         task = bar.add_task("shadow generators", total=shadow, visible=shadow > 0, note="")
         found = attack_release(
             loaded,
-            read(members, loaded.schema),
-            read(non_members, loaded.schema),
+            read(source_of(members, members_query), loaded.schema),
+            read(source_of(non_members, non_members_query), loaded.schema),
             rows=rows,
             synthetic=synthetic,
             shadows=shadow,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from understudy.cli.console import err, out, warn_not_private
-from understudy.cli.options import AsJson, LedgerFile
+from understudy.cli.options import AsJson, LedgerFile, RealQuery, TestQuery
 from understudy.cli.running import command_line
 from understudy.run.progress import progress_bar
 
@@ -32,6 +32,8 @@ def evaluate_command(
     real: Annotated[
         str | None, typer.Option(help="The real training rows: for ceilings and closeness. Internal.")
     ] = None,
+    test_query: TestQuery = None,
+    real_query: RealQuery = None,
     rows: Annotated[int | None, typer.Option(min=10, help="Synthetic rows to draw.")] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Independent draws and trainings.")] = 3,
     augment: Annotated[bool, typer.Option("--augment", help="Also train on real + synthetic rows.")] = False,
@@ -72,6 +74,8 @@ def evaluate_command(
         understudy evaluate release --test test.csv --epsilon 0.5 --ledger spending.ledger --dataset test-2024
     """
     from understudy.data import read
+    from understudy.data.databases import source_of
+    from understudy.data.read import refuse_absent
     from understudy.errors import BudgetError
     from understudy.files import write_whole
     from understudy.privacy.budget import Budget
@@ -79,18 +83,21 @@ def evaluate_command(
 
     if epsilon is not None and (ledger is None or dataset is None):
         raise BudgetError("--epsilon spends budget: say where it is charged with --ledger and --dataset.")
+    held, trained = source_of(test, test_query), None if real is None else source_of(real, real_query)
+    for source in (held, trained):
+        refuse_absent(source)
     loaded = Release.load(release)
     if not loaded.card.private:
         warn_not_private(loaded.card.warnings)
     schema = loaded.schema
     if epsilon is not None and ledger is not None and dataset is not None:
         budget = Budget(epsilon, delta)
-        found = _published(loaded, lambda: read(test, schema), budget, ledger, dataset)
+        found = _published(loaded, lambda: read(held, schema), budget, ledger, dataset)
     else:
-        reference = None if real is None else read(real, schema)
+        reference = None if trained is None else read(trained, schema)
         found = evaluate_with_bar(
             loaded,
-            read(test, schema),
+            read(held, schema),
             reference,
             rows=rows,
             seeds=seeds,

@@ -20,17 +20,25 @@ __all__ = [
     "Neighbours",
     "PrivateData",
     "Query",
+    "RealQuery",
     "RecipeName",
     "Rows",
     "SchemaFile",
     "Sigma",
     "Steps",
+    "TestQuery",
 ]
 
 PrivateData = Annotated[
     str, typer.Argument(help="A table (file, folder, address, database), images, or a known name.")
 ]
 Query = Annotated[str | None, typer.Option(help="What to read from a database, in its SQL.")]
+TestQuery = Annotated[
+    str | None, typer.Option("--test-query", help="What --test is, in the SQL of its database.")
+]
+RealQuery = Annotated[
+    str | None, typer.Option("--real-query", help="What --real is, in the SQL of its database.")
+]
 Delta = Annotated[float, typer.Option(help="The budget's δ; below 1/rows.")]
 RecipeName = Annotated[
     str | None,

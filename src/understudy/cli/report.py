@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from understudy.cli.console import err
+from understudy.cli.options import RealQuery, TestQuery
 
 if TYPE_CHECKING:
     from understudy.auditing.verdict import Audit
@@ -29,6 +30,8 @@ def report_command(
     real: Annotated[
         str | None, typer.Option(help="Real training rows, to evaluate now with ceilings.")
     ] = None,
+    test_query: TestQuery = None,
+    real_query: RealQuery = None,
     audit: Annotated[
         Path | None, typer.Option(help="JSON of `understudy audit --json`; by default the attached one.")
     ] = None,
@@ -50,6 +53,7 @@ def report_command(
         understudy report release --evaluation published.json --public --out report.html
     """
     from understudy.auditing.attachment import attached
+    from understudy.data.databases import source_of
     from understudy.errors import EvaluationError
     from understudy.files import write_whole
     from understudy.release.release import Release
@@ -63,14 +67,18 @@ def report_command(
     if evaluation and test:
         raise EvaluationError("give either --evaluation files or --test rows, not both.")
     loaded = Release.load(release)
-    found = _read_all(evaluation) if evaluation else _measure(loaded, test, real)
+    found = (
+        _read_all(evaluation)
+        if evaluation
+        else _measure(loaded, test and source_of(test, test_query), real and source_of(real, real_query))
+    )
     checked = attached(release) if audit is None else _read_audit(audit)
     text = report(loaded, evaluation=found, audit=checked, public=public, format=Format(name))
     write_whole(out, text)
     err.print(f"report written to {out}" + ("" if public else " (internal, not for publication)"))
 
 
-def _measure(release: Release, test: str | None, real: str | None) -> Evaluation | None:
+def _measure(release: Release, test: object, real: object) -> Evaluation | None:
     if test is None:
         return None
     from understudy.cli.evaluate import evaluate_with_bar

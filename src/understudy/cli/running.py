@@ -78,8 +78,10 @@ def bill_for(folder: Path, ledger: Path | None, dataset: str | None, delta: floa
 
 
 def command_line() -> str:
-    """This command, as the ledger notes it."""
-    return for_terminal("understudy " + " ".join(sys.argv[1:]))
+    """This command, as the ledger notes it: addresses without user, password and parameters."""
+    from understudy.data.places import without_secrets
+
+    return for_terminal(" ".join(["understudy", *map(without_secrets, sys.argv[1:])]))
 
 
 def remove_finished_checkpoint(release: Path, ledger: Path | None) -> bool:

@@ -14,9 +14,11 @@ from understudy.cli.options import (
     Delta,
     LedgerFile,
     PrivateData,
+    Query,
     RecipeName,
     Rows,
     SchemaFile,
+    TestQuery,
 )
 from understudy.cli.running import bill_for, chosen_recipe
 from understudy.errors import PlanError
@@ -55,6 +57,8 @@ def sweep_command(
     seeds: Annotated[int, typer.Option(min=1, help="Repeats of every setting.")] = 3,
     schema: SchemaFile = None,
     rows: Rows = None,
+    query: Query = None,
+    test_query: TestQuery = None,
     learner: Annotated[
         Learner, typer.Option(help="The classifier that is tested.")
     ] = Learner.LOGISTIC_REGRESSION,
@@ -92,13 +96,18 @@ def sweep_command(
 
         understudy sweep digits --test digits:test --recipe dp-cgan --epsilon 2 --vary clip=0.1,1 --select --out chosen
     """
+    from understudy.data.databases import source_of
+    from understudy.data.read import refuse_absent
     from understudy.tuning.selection import Choice
     from understudy.tuning.sweep import sweep_of
     from understudy.tuning.variation import grid
 
     settings = grid(_numbers(",".join(epsilon or [_EPSILONS]), "--epsilon"), _varied(vary or []), seeds)
-    found, counted = _schema(data, schema, rows)
-    sweep = sweep_of(data, test, found, chosen_recipe(recipe, found), delta, counted, learner)
+    train, held = source_of(data, query), source_of(test, test_query)
+    for source in (train, held):
+        refuse_absent(source)
+    found, counted = _schema(train, schema, rows)
+    sweep = sweep_of(train, held, found, chosen_recipe(recipe, found), delta, counted, learner)
     pool = workers or os.cpu_count() or 1
     if select:
         choice = Choice(mean_runs or float(len(settings)), None if public_test else score_noise)
@@ -164,7 +173,7 @@ def _curves(sweep: Sweep, settings: tuple[Setting, ...], folder: Path, bill: Bil
         if len(runs) > 1:
             choices[epsilon] = selection_cost(sweep, runs).epsilon
     page = folder / "curves.html"
-    title = f"{sweep.recipe.name} on {Path(sweep.data).name}"
+    title = f"{sweep.recipe.name} on {Path(str(sweep.data)).name}"
     write_whole(page, curves_page(title, outcomes, limits, together.epsilon, choices), private=True)
     out.print(f"these {len(settings)} runs together cost {together}")
     for one, best in choices.items():
@@ -192,12 +201,12 @@ def _varied(texts: list[str]) -> dict[str, list[float]]:
     return found
 
 
-def _schema(data: str, path: Path | None, rows: int | None) -> tuple[Schema, int | None]:
+def _schema(data: object, path: Path | None, rows: int | None) -> tuple[Schema, int | None]:
     from understudy.data import known, known_names
     from understudy.errors import SchemaError
     from understudy.schema import load_schema
 
-    if data in known_names():
+    if isinstance(data, str) and data in known_names():
         dataset = known(data)
         return (dataset.schema if path is None else load_schema(path)), rows or len(dataset.train)
     if path is None:

@@ -17,6 +17,7 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 from understudy import codec, files
+from understudy.data.databases import Database
 from understudy.errors import EvaluationError
 from understudy.evaluation.learners import Learner, prior_predictor, train
 from understudy.evaluation.pool import in_processes
@@ -55,7 +56,7 @@ class Sweep:
     """What all runs share.
 
     Args:
-        data: private training records: a path or the name of a known set.
+        data: private training records: a path, the name of a known set, or a database with a query.
         test: real test records, likewise.
         schema: of both.
         recipe: what is varied.
@@ -64,8 +65,8 @@ class Sweep:
         learner: the classifier whose scores are drawn.
     """
 
-    data: str
-    test: str
+    data: str | Database
+    test: str | Database
     schema: Schema
     recipe: Recipe
     delta: float
@@ -211,12 +212,12 @@ def _scores(learner: Learner, rows: Labelled, test: Labelled, seed: int) -> tupl
     return accuracy(test.labels, probabilities), macro_auroc(test.labels, probabilities)
 
 
-def labelled_rows(source: str, schema: Schema) -> Labelled:
+def labelled_rows(source: str | Database, schema: Schema) -> Labelled:
     """Real rows with their classes, from a file or by a known name."""
     return labelled(encoded_rows(source, schema), schema)
 
 
-def encoded_rows(source: str, schema: Schema) -> Encoded:
+def encoded_rows(source: str | Database, schema: Schema) -> Encoded:
     """Real rows as arrays, from a file or by a known name."""
     from understudy.data import read
     from understudy.records.encode import encode
@@ -238,8 +239,8 @@ def _path(sweep: Sweep, setting: Setting, folder: Path) -> Path:
 
 
 def sweep_of(
-    data: str,
-    test: str,
+    data: str | Database,
+    test: str | Database,
     schema: Schema,
     recipe: Recipe | str,
     delta: float,
