@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from understudy.data import read
-from understudy.data.draft import draft_schema
+from understudy.data.draft import LeftOut, draft_schema
 from understudy.errors import DataError, SchemaError
 from understudy.records.encode import encode
 from understudy.schema import (
@@ -177,3 +177,20 @@ def test_a_file_that_cannot_be_drafted(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("")
     with pytest.raises(DataError, match="is empty"):
         draft_schema(tmp_path / "t.csv")
+
+
+def test_declared_marks_and_left_out_columns(tmp_path: Path) -> None:
+    """Marks for empty cells that somebody declares are no guess, and a header that is kept names all columns."""
+    path = tmp_path / "people.csv"
+    path.write_text("id,age,note\n1,31,x\n2,unknown,y\n3,?,z\n4,35,x\n")
+    text = draft_schema(path, missing_text=("?", "unknown"), left_out=LeftOut.EMPTY)
+    assert 'missing_text = ["", "?", "unknown"]\n' in text
+    assert 'order = ["id", "age", "note"]\n' in text
+    assert '# kind = "integer"  # FROM THE ROWS: confirm\nname = "age"' in text
+    assert "order" not in draft_schema(path)
+    public = schema_from_toml(
+        draft_schema(path, missing_text=("?", "unknown"), left_out=LeftOut.EMPTY, from_public=True)
+    )
+    assert isinstance(public, TableSchema)
+    assert (public.order, public.missing_text) == (("id", "age", "note"), ("", "?", "unknown"))
+    assert public.columns == (Integer("age", 31, 35, missing=True),)

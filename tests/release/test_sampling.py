@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from tiny import TINY_IMAGES, TINY_TABLE
-from understudy.errors import ReleaseError
+from understudy.data.checking import check
+from understudy.errors import ReleaseError, SchemaError
 from understudy.records.encode import encode
 from understudy.records.images import Images
 from understudy.release.release import Release
 from understudy.release.sampling import CHUNK, sample, sample_chunks
+from understudy.release.write import write_records
+from understudy.schema import TableSchema
 
 
 def test_table_samples_fit_the_schema(table_release: Release) -> None:
@@ -88,3 +93,28 @@ def test_impossible_draws_are_refused(table_release: Release, options: dict[str,
     """Bad requests give one clear message."""
     with pytest.raises(ReleaseError, match=text):
         list(sample_chunks(table_release, **options))  # type: ignore[arg-type]
+
+
+def test_left_out_columns_come_back_empty_where_they_should(table_release: Release, tmp_path: Path) -> None:
+    """A declared order is the header of what is made: in place, empty where nothing was modelled, and it still fits."""
+    schema = table_release.schema
+    assert isinstance(schema, TableSchema)
+    names = [column.name for column in schema.columns]
+    order = ("id", *reversed(names), "note")
+    plan = replace(table_release.card.plan, schema=replace(schema, order=order, missing_text=("?",)))
+    kept = Release(replace(table_release.card, plan=plan), table_release.weights)
+    rows = kept.sample(7, seed=1)
+    assert isinstance(rows, pd.DataFrame)
+    assert list(rows.columns) == list(order)
+    assert rows["id"].isna().all()
+    plain = table_release.sample(7, seed=1)
+    assert isinstance(plain, pd.DataFrame)
+    pd.testing.assert_frame_equal(rows[names], plain[names])
+    path = tmp_path / "rows.csv"
+    write_records(sample_chunks(kept, 7, seed=1), path, schema=kept.schema)
+    assert path.read_text().splitlines()[0] == ",".join(order)
+    assert path.read_text().splitlines()[1].startswith("?,")
+    assert check(path, kept.schema).fits
+    for wrong in (("id",), (*names, names[0]), (*names, "")):
+        with pytest.raises(SchemaError, match="order must name every column once"):
+            replace(schema, order=wrong)

@@ -63,6 +63,13 @@ def draft(
         list[str] | None, typer.Option(help="How dates are written, such as %d.%m.%Y; may be repeated.")
     ] = None,
     sheet: Annotated[str | None, typer.Option(help="The sheet of an Excel file.")] = None,
+    missing: Annotated[
+        list[str] | None,
+        typer.Option(help="What stands for an empty cell, such as ? or -9; may be repeated."),
+    ] = None,
+    left_out: Annotated[
+        str, typer.Option(help="Columns that are left out: absent from synthetic rows, or empty in them.")
+    ] = "absent",
     query: Query = None,
     out: Annotated[Path | None, typer.Option(help="Write to this file instead of the screen.")] = None,
 ) -> None:
@@ -74,7 +81,7 @@ def draft(
         understudy schema draft wards.data --no-header --names age,ward,days --out schema.toml
     """
     from understudy.data.databases import source_of
-    from understudy.data.draft import draft_schema
+    from understudy.data.draft import LeftOut, draft_schema
     from understudy.schema import FileFormat
 
     written = FileFormat(
@@ -89,8 +96,15 @@ def draft(
         dates=tuple(dates or ()),
         sheet=sheet,
     )
+    if left_out not in {one.value for one in LeftOut}:
+        raise typer.BadParameter(f"{left_out}: choose absent or empty.", param_hint="--left-out")
     text = draft_schema(
-        source_of(file, query), from_public=from_public, kinds_are_public=kinds_are_public, file=written
+        source_of(file, query),
+        from_public=from_public,
+        kinds_are_public=kinds_are_public,
+        file=written,
+        missing_text=tuple(missing or ()),
+        left_out=LeftOut(left_out),
     )
     if out is None:
         typer.echo(text, nl=False)

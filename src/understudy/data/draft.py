@@ -7,7 +7,10 @@ comments marked FILL IN; the draft of a table is not valid until both are dealt 
 
 from __future__ import annotations
 
+import enum
 import json
+import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +42,7 @@ from understudy.schema import (
     schema_to_toml,
 )
 
-__all__ = ["blank_column", "draft_schema"]
+__all__ = ["LeftOut", "blank_column", "draft_schema"]
 
 _PREFACE = """\
 # Draft of a schema for {name}, from {basis}.
@@ -56,12 +59,24 @@ _PUBLIC_PREFACE = """\
 """
 
 
+class LeftOut(enum.Enum):
+    """What synthetic rows have in place of columns that the schema leaves out."""
+
+    ABSENT = "absent"
+    EMPTY = "empty"
+
+
+_MISSING_TEXT = re.compile(r"(# )?missing_text = ")
+
+
 def draft_schema(
     source: Any,
     *,
     from_public: bool = False,
     kinds_are_public: bool = False,
     file: FileFormat | None = None,
+    missing_text: tuple[str, ...] = (),
+    left_out: LeftOut = LeftOut.ABSENT,
 ) -> str:
     """Return the text of a first schema.
 
@@ -70,6 +85,8 @@ def draft_schema(
         from_public: declare that the rows are public, so that bounds and categories may be taken from them.
         kinds_are_public: declare that the kinds of all columns, and how cells are written, are public knowledge.
         file: how text files are written, where the header line does not tell.
+        missing_text: what stands for an empty cell, beside nothing at all.
+        left_out: whether synthetic rows have the columns that the schema leaves out, empty.
     """
     if isinstance(source, str | Path) and _is_picture(Path(source)):
         return _pictures(Path(source), from_public)
@@ -77,15 +94,31 @@ def draft_schema(
     layout = long_layout(contents.names)
     if layout is not None:
         return _codes(contents, layout, from_public)
+    marks = ("", *(mark for mark in missing_text if mark)) if missing_text else ()
+    if contents.cells is not None and marks:
+        contents = replace(contents, cells=contents.cells.mask(contents.cells.isin(marks), ""))
     if from_public:
-        return _public(contents)
+        return _with_head(_public(contents), contents, marks, left_out)
     if contents.cells is None:
         assert contents.types is not None
         kinds = {field.name: _guess_from_type(field.type) for field in contents.types}
         guessed = contents.frame is not None  # pandas chooses a column's type by its cells
-        return _private(contents, kinds, from_rows=guessed and not kinds_are_public)
-    kinds = {name: guess(contents.cells[name].fillna("")) for name in contents.cells.columns}
-    return _private(contents, kinds, from_rows=not kinds_are_public)
+        text = _private(contents, kinds, from_rows=guessed and not kinds_are_public)
+    else:
+        kinds = {name: guess(contents.cells[name].fillna("")) for name in contents.cells.columns}
+        text = _private(contents, kinds, from_rows=not kinds_are_public)
+    return _with_head(text, contents, marks, left_out)
+
+
+def _with_head(text: str, contents: Contents, marks: tuple[str, ...], left_out: LeftOut) -> str:
+    """The draft with what was declared about the whole table in its first lines."""
+    lines = [line for line in text.splitlines() if not (marks and _MISSING_TEXT.match(line))]
+    place = lines.index('kind = "table"') + 1
+    if left_out is LeftOut.EMPTY:
+        lines.insert(place, f"order = {json.dumps(list(contents.names), ensure_ascii=False)}")
+    if marks:
+        lines.insert(place, f"missing_text = {json.dumps(marks, ensure_ascii=False)}")
+    return "\n".join(lines) + "\n"
 
 
 # ------------------------------------------------------------------------------------------- private rows

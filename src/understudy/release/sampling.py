@@ -14,6 +14,7 @@ from understudy.records.encode import decode
 from understudy.records.images import Images
 from understudy.release.release import release_of
 from understudy.release.weights import model_with
+from understudy.schema import TableSchema
 from understudy.synthesizers.protocol import Request
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from understudy.release.release import Release
+    from understudy.schema import Schema
 
 __all__ = ["sample", "sample_chunks"]
 
@@ -102,7 +104,14 @@ def sample_chunks(
         for labels, size in draw_labels:
             drawn = model.draw(Request(size, labels, chosen=chosen), source)
             own = None if drawn.labels is None else drawn.labels.numpy()
-            yield decode(drawn.x.numpy(), own, schema)
+            yield _in_order(decode(drawn.x.numpy(), own, schema), schema)
+
+
+def _in_order(made: pd.DataFrame | Images, schema: Schema) -> pd.DataFrame | Images:
+    """A table with the header that its schema declares; columns that are left out are there and empty."""
+    if isinstance(made, Images) or not isinstance(schema, TableSchema) or not schema.order:
+        return made
+    return made.reindex(columns=list(schema.order))
 
 
 def _label_plan(

@@ -52,6 +52,7 @@ class TableSchema(PersonUnit):
         label_weights: the PUBLIC share of each class, in the order of `label_classes`, or None if not public.
         missing_text: how files write an empty cell; synthetic files write the first of them.
         file: how cells are written where files differ from plain CSV.
+        order: the header of synthetic rows, where it is not that of `columns`; names that are no columns stay empty.
     """
 
     kind: ClassVar[str] = "table"
@@ -60,6 +61,7 @@ class TableSchema(PersonUnit):
     label_weights: tuple[float, ...] | None = None
     missing_text: tuple[str, ...] = ("", "NA", "NaN", "nan", "null")
     file: FileFormat = PLAIN_CSV
+    order: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -69,12 +71,19 @@ class TableSchema(PersonUnit):
         name, times = Counter(column.name for column in self.columns).most_common(1)[0]
         if times > 1:
             raise SchemaError(f"column {name!r} is declared {times} times; name it once")
+        self._check_order()
         for column in self.columns:
             if isinstance(column, Discrete):
                 self._check_missing_text(column)
         if self.label is not None:
             self._check_label()
         _check_weights(self.label_weights, self.label_classes)
+
+    def _check_order(self) -> None:
+        absent = [column.name for column in self.columns if column.name not in self.order]
+        if self.order and (absent or len(set(self.order)) < len(self.order) or not all(self.order)):
+            what = f"lacks {', '.join(absent)}" if absent else "has a name twice, or an empty one"
+            raise SchemaError(f"order must name every column once, and others that stay empty; it {what}")
 
     def _check_missing_text(self, column: Discrete) -> None:
         encoding = self.file.encoding or "utf-8"
