@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from understudy.discovery.asking import uncharged_discoveries
 from understudy.errors import BudgetError, PlanError
 from understudy.privacy.accounting import rough_epsilon, spent
 from understudy.privacy.composition import repetitions
@@ -94,6 +95,8 @@ def _understated(stated: float | None, cost: float | None) -> bool:
 
 def _refuse_uncharged(found: Plan, error: type[UnderstudyError]) -> None:
     """Refuse a plan that charges other things than its recipe asks for, or less often than it draws them."""
+    for purpose in uncharged_discoveries(found.schema, found.run_charges):
+        raise error(f"the schema asks for the {purpose}, and the plan does not charge it. Make a new plan.")
     charged = {charge.purpose: repetitions(charge) for charge in found.run_charges}
     for asked in found.recipe.releases(found.schema, found.rows):
         times = _times(asked, found)

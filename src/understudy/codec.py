@@ -313,7 +313,15 @@ def _read_union(args: tuple[Any, ...], plain: Any, path: str, error: _Error) -> 
             return _read(arg, plain, path, error)
         except error:
             continue
-    raise _mismatch(" or ".join(getattr(arg, "__name__", str(arg)) for arg in args), plain, path, error)
+    raise _mismatch(" or ".join(map(_type_name, args)), plain, path, error)
+
+
+def _type_name(hint: Any) -> str:
+    if isinstance(hint, type) and issubclass(hint, enum.Enum):
+        return " or ".join(repr(member.value) for member in hint)
+    if typing.get_origin(hint) is tuple:
+        return "a list"
+    return str(getattr(hint, "__name__", hint))
 
 
 def _read_dataclass(cls: type, plain: Any, path: str, error: _Error) -> Any:

@@ -12,13 +12,20 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from understudy.calling import explained, number, whole
+from understudy.discovery.asking import can_find, discovery_charges
 from understudy.errors import BudgetError, PlanError
 from understudy.notebook import html_table
 from understudy.privacy.accounting import Spent, spent
 from understudy.privacy.budget import Adjacency, Budget
 from understudy.privacy.calibration import noise_for, steps_for
-from understudy.privacy.mechanisms import Charge, GaussianRelease, Selection, SubsampledGaussian
-from understudy.schema import Schema, schema_of, unit_words
+from understudy.privacy.mechanisms import (
+    Charge,
+    GaussianRelease,
+    GaussianThreshold,
+    Selection,
+    SubsampledGaussian,
+)
+from understudy.schema import Schema, schema_of, unit_words, with_stand_ins
 from understudy.synthesizers.protocol import Fixed, Recipe, Share, Steps
 from understudy.synthesizers.registry import default_recipe, find_recipe
 
@@ -206,8 +213,14 @@ class Plan:
                     ]
                 case GaussianRelease(noise_multiplier=sigma, count=count):
                     times = f", {count} times" if count > 1 else ""
-                    lines.append(f"{charge.purpose:<17} σ = {sigma:g}{times}")
+                    lines.append(f"{charge.purpose:<17} σ = {sigma:g}{times}{self._finds(charge)}")
+                case GaussianThreshold(noise_multiplier=sigma, delta=delta):
+                    lines.append(f"{charge.purpose:<17} σ = {sigma:g}, δ = {delta:g}{self._finds(charge)}")
         return lines
+
+    def _finds(self, charge: Charge) -> str:
+        words = can_find(charge, self.schema)
+        return "" if words is None else f": {words}"
 
 
 def _or_none(epsilon: float | None) -> str:
@@ -263,6 +276,7 @@ def plan(
     found = default_recipe(schema).recipe if recipe is None else find_recipe(recipe, schema)
     chosen = _with_options(found, batch=batch, noise_multiplier=noise_multiplier, steps=steps)
     if schema is not None:
+        with_stand_ins(schema)  # refuses a grid or a special value with which no bounds can be found
         schema = chosen.sees(schema)
         refusal = chosen.refuses(schema)
         if refusal is not None:
@@ -276,7 +290,7 @@ def plan(
     budget = Budget(epsilon, delta, adjacency)
     if rows is not None and not accept_large_delta:
         budget.refuse_large_delta(rows)
-    return _calibrated(chosen, schema, rows, budget, batch_cap)
+    return _calibrated(chosen, schema, rows, budget, batch_cap, discovery_charges(schema, budget))
 
 
 def _with_options(recipe: Recipe, **options: float | None) -> Recipe:
@@ -302,14 +316,19 @@ _FLAGS = {"batch": "--batch", "noise_multiplier": "--sigma", "steps": "--steps"}
 
 
 def _calibrated(
-    recipe: Recipe, schema: Schema | None, rows: int | None, budget: Budget, cap: int | None
+    recipe: Recipe,
+    schema: Schema | None,
+    rows: int | None,
+    budget: Budget,
+    cap: int | None,
+    first: tuple[Charge, ...],
 ) -> Plan:
-    """Fill in whatever the recipe leaves to the budget: the noise of shares, or σ or T of its steps."""
+    """Fill in whatever the recipe leaves to the budget, beside the first charges: noise of shares, σ or T of steps."""
     asked = recipe.releases(schema, rows)
-    charges = _found(recipe, asked, rows, budget, cap)
+    charges = _found(recipe, asked, rows, budget, cap, first)
     settled = recipe.settled(charges, rows)
     if settled != recipe:
-        return _calibrated(settled, schema, rows, budget, cap)
+        return _calibrated(settled, schema, rows, budget, cap, first)
     total = spent(charges, budget.delta, budget.adjacency)
     if total.epsilon > budget.epsilon:
         raise BudgetError(
@@ -321,7 +340,12 @@ def _calibrated(
 
 
 def _found(
-    recipe: Recipe, asked: Sequence[Asked], rows: int | None, budget: Budget, cap: int | None
+    recipe: Recipe,
+    asked: Sequence[Asked],
+    rows: int | None,
+    budget: Budget,
+    cap: int | None,
+    first: tuple[Charge, ...],
 ) -> tuple[Charge, ...]:
     steps = next((one for one in asked if isinstance(one, Steps)), None)
     if any(isinstance(one, Share) for one in asked):
@@ -329,19 +353,22 @@ def _found(
             raise PlanError(
                 f"recipe {recipe.name!r} shares a budget between releases and private steps: give σ and the steps."
             )
-        shared = noise_for(lambda sigma: _charges(asked, rows, cap, shared=sigma), budget)
-        return _charges(asked, rows, cap, shared=shared)
+        shared = noise_for(lambda sigma: (*first, *_charges(asked, rows, cap, shared=sigma)), budget)
+        return (*first, *_charges(asked, rows, cap, shared=shared))
     if steps is None:
-        return _charges(asked, rows, cap)
+        return (*first, *_charges(asked, rows, cap))
     sigma, count = steps.noise_multiplier, steps.steps
     if sigma is None and count is None:
         raise PlanError(
             f"recipe {recipe.name!r} leaves both the noise and the steps open: pass steps=… or noise_multiplier=…."
         )
-    made: Callable[[float, int], tuple[Charge, ...]] = lambda noise, taken: _charges(  # noqa: E731
-        [replace(one, noise_multiplier=noise, steps=taken) if one is steps else one for one in asked],
-        rows,
-        cap,
+    made: Callable[[float, int], tuple[Charge, ...]] = lambda noise, taken: (  # noqa: E731
+        *first,
+        *_charges(
+            [replace(one, noise_multiplier=noise, steps=taken) if one is steps else one for one in asked],
+            rows,
+            cap,
+        ),
     )
     if sigma is None:
         wanted = count or 0

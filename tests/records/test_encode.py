@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import datetime as dt
 import traceback
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -460,3 +461,14 @@ def test_schema_union_is_closed() -> None:
     members: tuple[Schema, ...] = (TABLE, ImageSchema(3, 4), CodeSchema(("a",)))
     for schema in members:
         assert spans(schema)[-1].stop == np.prod(encoded_shape(schema))
+
+
+@pytest.mark.parametrize(("first", "others"), [(True, 1), (Decimal("1.50"), Decimal("1.5")), (1, True)])
+def test_no_row_decides_how_another_is_read(first: object, others: object) -> None:
+    """Cells that are equal but written differently stay apart: with or without a row, the others are encoded alike."""
+    schema = TableSchema(
+        (Categorical("ward", ("1", "1.5", "unknown"), unknown="unknown"), Integer("age", 0, 9))
+    )
+    without = pd.DataFrame({"ward": pd.Series([others] * 3, dtype=object), "age": 1})
+    neighbour = pd.DataFrame({"ward": pd.Series([first, *[others] * 3], dtype=object), "age": 1})
+    np.testing.assert_array_equal(encode(neighbour, schema).x[1:], encode(without, schema).x)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import nn
 
+from understudy.auditing.discovery import discovery_readings
 from understudy.auditing.production import ProductionSubject, engine_claim, engine_sampler
 from understudy.auditing.rehearsal import (
     observed_charges,
@@ -26,7 +27,7 @@ from understudy.errors import PlanError
 from understudy.privacy.accounting import spent
 from understudy.records.encode import encoded_shape
 from understudy.release.release import Release
-from understudy.schema import ImageSchema
+from understudy.schema import ImageSchema, open_columns, with_stand_ins
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,7 +81,8 @@ def audit(
             "a baseline without privacy claims nothing that could be audited: plan with an epsilon."
         )
     sources = _sources(seed)
-    schema = plan.recipe.sees(plan.schema or _STAND_IN)
+    declared = plan.recipe.sees(plan.schema or _STAND_IN)
+    schema = with_stand_ins(declared)
     step = _critic_step(plan, schema)
     if step is None and canaries is not None:
         raise PlanError(
@@ -90,8 +92,10 @@ def audit(
     places, effort = (0, Thoroughness()) if step is None else effort_for(step)
     how = thoroughness or effort
     seen = rehearse_with_canaries(plan, schema, sources, seed=seed or 0)
-    published = rehearsal_readings(seen, how.alpha)
+    alpha = how.alpha / 2 if open_columns(declared) else how.alpha
+    published = rehearsal_readings(seen, alpha)
     published += readings_besides(plan, schema, sources, seed=seed or 0)
+    published += discovery_readings(plan, declared, sources, alpha, seed=seed or 0)
     if step is not None:
         critic = _subject(plan, step, schema, canaries or places, sources)
         claim = engine_claim(plan.training, step.clipping, plan.budget.delta)
@@ -136,7 +140,7 @@ def _critic_step(plan: Plan, schema: Schema) -> CriticStep | None:
 
 def effort_of(plan: Plan) -> Thoroughness:
     """How much is observed of a plan by default."""
-    step = _critic_step(plan, plan.recipe.sees(plan.schema or _STAND_IN))
+    step = _critic_step(plan, with_stand_ins(plan.recipe.sees(plan.schema or _STAND_IN)))
     return Thoroughness() if step is None else effort_for(step)[1]
 
 

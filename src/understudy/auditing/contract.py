@@ -48,7 +48,7 @@ from understudy.records.images import Images
 from understudy.release.release import Release
 from understudy.run.run import Run
 from understudy.run.stand_ins import stand_in_rows
-from understudy.schema import unit_words
+from understudy.schema import unit_words, with_stand_ins
 from understudy.synthesizers.protocol import Steps
 from understudy.synthesizers.registry import known_meanwhile
 
@@ -100,7 +100,7 @@ def check_synthesizer(
 
 def _violations(recipe: Recipe, schema: Schema, rows: int, seed: int, *, audited: bool) -> Iterator[str]:
     yield from _prints(recipe)
-    seen = recipe.sees(schema)
+    seen = with_stand_ins(recipe.sees(schema))
     reason = recipe.refuses(seen)
     if reason is not None:
         if not str(reason).strip().endswith("."):

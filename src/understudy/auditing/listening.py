@@ -1,12 +1,14 @@
 """A door that listens: what was about to be released, what was, and with which scale.
 
-Everything private that leaves a run leaves it through `Door._drawn`, which adds the noise. The listener stands there.
+Everything private that leaves a run leaves it through `Door._drawn`, or through `Door._selected` where the texts are
+private too. The listener stands there.
 It can also *force history*: put, in place of each release, the release of an earlier run. Two runs with one history may
 differ only in what they were about to release; if anything else differs, it leaked past the noise.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +41,9 @@ class Draw:
         after: the same after it.
         scale: the standard deviation that was asked for.
         released: the tensors as they were released.
+        words: the texts that the numbers count, where these are private too.
+        threshold: what a number must reach for its text to be released.
+        selected: the texts that were released with their numbers; None if the release is no selection.
     """
 
     purpose: str
@@ -46,6 +51,16 @@ class Draw:
     after: Floats
     scale: float
     released: tuple[Tensor, ...]
+    words: tuple[str, ...] = ()
+    threshold: float = 0.0
+    selected: dict[str, float] | None = None
+
+    def distance(self, other: Draw) -> float:
+        """How far apart two releases of one purpose are before the noise; a text that one lacks counts 0 in it."""
+        if self.selected is None:
+            return float(np.linalg.norm(self.before - other.before))
+        one, two = (dict(zip(draw.words, draw.before, strict=True)) for draw in (self, other))
+        return math.hypot(*(one.get(word, 0.0) - two.get(word, 0.0) for word in one.keys() | two.keys()))
 
     @property
     def noise(self) -> Floats:
@@ -90,6 +105,19 @@ class ListeningDoor(Door):
             past = ear.history[len(ear.draws) - 1].released
             return Published(tuple(one.clone() for one in past), seen.deviation)
         return seen
+
+    def _selected(
+        self, purpose: str, words: Sequence[str], counts: Tensor, scale: float, threshold: float
+    ) -> dict[str, float]:
+        before = _flat([counts])
+        found = super()._selected(purpose, words, counts, scale, threshold)
+        ear = self.ear
+        ear.draws.append(
+            Draw(purpose, before, _flat([counts]), scale, (), tuple(words), threshold, dict(found))
+        )
+        if len(ear.draws) <= len(ear.history):
+            return dict(ear.history[len(ear.draws) - 1].selected or {})
+        return found
 
 
 def listening(ear: Ear) -> Callable[..., Door]:

@@ -28,7 +28,7 @@ from understudy.auditing.people import with_person
 from understudy.auditing.readings import Spread, every_tensor_of
 from understudy.auditing.verdict import Outcome, Reading
 from understudy.errors import RecipeError
-from understudy.privacy.mechanisms import Charge, GaussianRelease, SubsampledGaussian
+from understudy.privacy.mechanisms import Charge, GaussianRelease, GaussianThreshold, SubsampledGaussian
 from understudy.records.encode import encoded_shape
 from understudy.run.fit import rehearse
 from understudy.run.stand_ins import stand_in_rows, valid_rows
@@ -49,6 +49,7 @@ __all__ = [
     "differing",
     "observed_charges",
     "on_every_record",
+    "probes",
     "readings_besides",
     "rehearsal_readings",
     "rehearse_with_canaries",
@@ -121,10 +122,10 @@ def rehearse_with_canaries(
         leaked |= {name for one, other in zip(expected, found, strict=True) for name in differing(one, other)}
         ears.append(ear)
     heard = tuple(tuple(ear.draws) for ear in ears)
-    return Rehearsed(shortened, heard, tuple(sorted(leaked)), _probes(noise()))
+    return Rehearsed(shortened, heard, tuple(sorted(leaked)), probes(noise()))
 
 
-def _probes(noise: Noise) -> tuple[Draw, Draw]:
+def probes(noise: Noise) -> tuple[Draw, Draw]:
     """Noise asked of one source itself, twice."""
     drawn = [torch.zeros(_PROBED, dtype=torch.float64) for _ in range(2)]
     for one in drawn:
@@ -279,7 +280,7 @@ def rehearsal_readings(seen: Rehearsed, alpha: float) -> list[Reading]:
     found.append(_digits(heard))
     high = _unit_deviation(seen, alpha / 2)[1]
     for number, charge in enumerate(seen.plan.charges):
-        if isinstance(charge.mechanism, (GaussianRelease, SubsampledGaussian)):
+        if isinstance(charge.mechanism, (GaussianRelease, GaussianThreshold, SubsampledGaussian)):
             found.append(_release(seen, number, charge.mechanism, high))
     return found
 
@@ -290,6 +291,8 @@ def _count(charge: Charge) -> int:
             return steps
         case GaussianRelease(count=count):
             return count
+        case GaussianThreshold():
+            return 1
         case _:
             return 0
 
@@ -343,7 +346,7 @@ def _separations(seen: Rehearsed, number: int) -> list[list[float]]:
     without = _of(seen, seen.draws[0], number)
     return [
         [
-            float(np.linalg.norm(one.before - other.before)) / max(one.scale, 1e-300)
+            one.distance(other) / max(one.scale, 1e-300)
             for one, other in zip(_of(seen, draws, number), without, strict=True)
         ]
         for draws in seen.draws[1:]
@@ -357,7 +360,10 @@ def _applied(separations: Sequence[float], high: float) -> float:
 
 
 def _release(
-    seen: Rehearsed, number: int, claimed: GaussianRelease | SubsampledGaussian, high: float
+    seen: Rehearsed,
+    number: int,
+    claimed: GaussianRelease | GaussianThreshold | SubsampledGaussian,
+    high: float,
 ) -> Reading:
     """One charge: the least multiplier that any canary met, against the charged one."""
     purpose = seen.plan.charges[number].purpose
@@ -378,7 +384,7 @@ def observed_charges(seen: Rehearsed, alpha: float) -> tuple[tuple[Charge, ...],
     for canary in range(len(seen.draws) - 1):
         charges = []
         for number, charge in enumerate(seen.plan.charges):
-            if isinstance(charge.mechanism, GaussianRelease):
+            if isinstance(charge.mechanism, (GaussianRelease, GaussianThreshold)):
                 sigma = _applied(_separations(seen, number)[canary], high)
                 charges.append(replace(charge, mechanism=replace(charge.mechanism, noise_multiplier=sigma)))
         found.append(tuple(charges))

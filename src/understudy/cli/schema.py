@@ -174,12 +174,26 @@ def _tell(found: Checked, source: str, schema: Path) -> None:
 
 
 @app.command()
-def show(name: Annotated[str, typer.Argument(help="The name of a known public set, such as adult.")]) -> None:
-    """Print the ready schema of a known public set.
+def show(
+    name: Annotated[
+        str, typer.Argument(help="A known public set such as adult, a schema file, or a release.")
+    ],
+) -> None:
+    """Print a schema: of a known public set, of a file, or of a release with all that was discovered.
 
-    Example: understudy schema show adult
+    Examples:
+        understudy schema show adult
+
+        understudy schema show release/ > schema.toml
     """
     from understudy.data import known_schema
-    from understudy.schema import schema_to_toml
+    from understudy.schema import load_schema, schema_to_toml
 
-    typer.echo(schema_to_toml(known_schema(name)), nl=False)
+    path = Path(name)
+    if path.is_dir():
+        from understudy.release.release import Release
+
+        found = Release.load(path).schema
+    else:
+        found = load_schema(path) if path.suffix == ".toml" else known_schema(name)
+    typer.echo(schema_to_toml(found), nl=False)

@@ -12,7 +12,7 @@ from understudy.data.read import read
 from understudy.records.columns import examine
 from understudy.records.encode import encode, encoded_shape
 from understudy.records.line import from_line, to_line
-from understudy.schema import Continuous, Integer, TableSchema
+from understudy.schema import Categorical, Continuous, Datetime, Integer, TableSchema, open_columns, stand_in
 
 if TYPE_CHECKING:
     from understudy.data.public.fetch import Progress
@@ -92,7 +92,7 @@ def check(source: Any, schema: Schema, *, on_progress: Progress | None = None) -
 
     Args:
         source: whatever `read` takes.
-        schema: what it should fit.
+        schema: what it should fit; facts that are to be discovered fit anything.
         on_progress: told how the download of a known set advances.
 
     Raises:
@@ -104,6 +104,8 @@ def check(source: Any, schema: Schema, *, on_progress: Progress | None = None) -
         whole = CheckedColumn("all records", outside=encoded.clipped, unknown=encoded.unknown)
         return Checked(len(encoded), encoded_shape(schema), (whole,), notes=records.notes)
     names = names_of(source, schema.file)
+    sought = {one.name for one in open_columns(schema) if isinstance(one, Categorical | Datetime)}
+    schema = replace(schema, columns=tuple(stand_in(column) for column in schema.columns))
     present = tuple(column for column in schema.columns if names is None or column.name in names)
     part = replace(schema, columns=present, label=None, label_weights=None) if present else schema
     absent = [name for name in schema.person_columns if names is not None and name not in names]
@@ -112,7 +114,8 @@ def check(source: Any, schema: Schema, *, on_progress: Progress | None = None) -
     for column in schema.columns:
         if column in present:
             examined = examine(records.frame[column.name], column, schema.missing_text)
-            found.append(_summary(column, examined))
+            summary = _summary(column, examined)
+            found.append(replace(summary, outside=0, unknown=0) if column.name in sought else summary)
         else:
             found.append(CheckedColumn(column.name, refused=("the source has no such column",)))
     known = {*schema.person_columns, *(column.name for column in schema.columns)}

@@ -48,6 +48,7 @@ _PREFACE = """\
 # Draft of a schema for {name}, from {basis}.
 # Everything here will be published with the release. Supply what is marked FILL IN from public knowledge (a
 # code book, physics, the law), never by looking at the private rows. Columns that you remove are ignored.
+# Where nobody knows, write "discover": fit finds it out with noise, for a part of the budget.
 """
 _FROM_ROWS = """\
 # Lines marked FROM THE ROWS were guessed from PRIVATE cells. Where you know that it is public, confirm by removing
@@ -220,7 +221,7 @@ def _column_lines(name: str, found: Guess, mark: _Mark) -> list[str]:
 
 def _categories(name: str) -> str:
     usual = usual_categories(name)
-    what = "every value that can occur (or choose another kind)"
+    what = 'every value that can occur, or "discover" (or choose another kind)'
     if usual is None:
         return f'# categories = ["...", "..."]  # FILL IN: {what}'
     values = json.dumps(usual.values, ensure_ascii=False)
@@ -229,7 +230,7 @@ def _categories(name: str) -> str:
 
 def _bounds(what: str, usual: Typical | None) -> list[str]:
     if usual is None:
-        return [f"# {side} =   # FILL IN: the {most} possible {what}" for side, most in _SIDES]
+        return [f'# {side} =   # FILL IN: the {most} possible {what}, or "discover"' for side, most in _SIDES]
     return [
         f"# {side} = {getattr(usual, side)}  # FILL IN: the {most} possible {what}; this is usual for {usual.what}"
         for side, most in _SIDES

@@ -18,7 +18,7 @@ from understudy.data.spelling import understood
 from understudy.data.tables import as_arrow, from_arrow, from_frame
 from understudy.errors import DataError
 from understudy.records.images import Images
-from understudy.schema import CodeSchema, ImageSchema, TableSchema
+from understudy.schema import CodeSchema, ImageSchema, TableSchema, with_stand_ins
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,6 +50,7 @@ def read(
     Raises:
         DataError: if the source cannot be read or lacks what the schema names.
     """
+    schema = None if schema is None else with_stand_ins(schema)  # how cells are read depends on no open fact
     records = _read(source, schema, on_progress)
     if isinstance(records.content, Images):
         return records

@@ -17,10 +17,10 @@ import torch
 
 from understudy.door.persons import add_persons
 from understudy.door.poisson import poisson_indices
-from understudy.door.query import Batch, Published
+from understudy.door.query import Batch, Published, TextCounts
 from understudy.door.source import Rows
 from understudy.errors import BudgetError, PlanError
-from understudy.privacy.mechanisms import GaussianRelease, SubsampledGaussian
+from understudy.privacy.mechanisms import GaussianRelease, GaussianThreshold, SubsampledGaussian
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -103,12 +103,45 @@ class Door:
             PlanError: the plan does not charge it, or charges it for Poisson batches only.
             BudgetError: everything that was charged for this purpose is drawn already.
         """
-        if isinstance(self._charges.get(purpose), SubsampledGaussian):
-            raise PlanError(
-                f"the plan charges the {purpose} for Poisson batches, and a sum over all records costs more. Ask for "
-                "it by `step`."
-            )
+        match self._charges.get(purpose):
+            case SubsampledGaussian():
+                raise PlanError(
+                    f"the plan charges the {purpose} for Poisson batches, and a sum over all records costs more. Ask "
+                    "for it by `step`."
+                )
+            case GaussianThreshold():
+                raise PlanError(f"the plan charges the {purpose} above a threshold. Ask for it by `select`.")
         scale = self._scale(purpose, query)
+        return self._drawn(purpose, self._summed(purpose, query), scale)
+
+    def select(self, purpose: str, column: int) -> dict[str, float]:
+        """The texts of a column that enough people have, in alphabetical order, each with its noisy count.
+
+        A text that nobody listed could only come from a record, so one that a single person has must not be published;
+        the threshold that follows from the charge sees to that.
+
+        Args:
+            purpose: a charge with a threshold.
+            column: of records whose texts stand in `Rows.words`.
+
+        Raises:
+            PlanError: the plan does not charge it, or without a threshold.
+            BudgetError: it is drawn already.
+        """
+        charged, records = self._charges.get(purpose), self._records
+        threshold = 0.0
+        if self.private:
+            if not isinstance(charged, GaussianThreshold):
+                raise PlanError(f"the plan charges no threshold for the {purpose}. Make a new plan.")
+            threshold = charged.threshold(1 if records.persons is None else records.persons.most)
+        words = records.words[column]
+        query = TextCounts(column, len(words))
+        scale = self._scale(purpose, query)
+        (counts,) = self._summed(purpose, query)
+        return self._selected(purpose, words, counts, scale, threshold)
+
+    def _summed(self, purpose: str, query: Query) -> list[Tensor]:
+        """PRIVATE: the sum over all records, once it is on record that it will be drawn."""
         if self.private and self._account is not None:
             self._account.announce(purpose)
         self._count(purpose)
@@ -120,7 +153,7 @@ class Door:
         else:
             everybody = torch.arange(records.people)
             add_persons(query, sums, records.persons, everybody, records.pick, at_once, coins)
-        return self._drawn(purpose, sums, scale)
+        return sums
 
     def step(self, purpose: str, query: Query, like: Tensor) -> Published:
         """The sum over one Poisson batch, of whole persons, with the noise that was charged for this purpose.
@@ -186,7 +219,7 @@ class Door:
         mechanism = self._charges.get(purpose)
         if not self.private:
             return 0.0
-        if not isinstance(mechanism, (GaussianRelease, SubsampledGaussian)):
+        if not isinstance(mechanism, (GaussianRelease, GaussianThreshold, SubsampledGaussian)):
             raise PlanError(
                 f"the plan does not charge the {purpose}, so it must not be drawn. Make a new plan."
             )
@@ -197,6 +230,8 @@ class Door:
         match self._charges.get(purpose):
             case GaussianRelease(count=count):
                 return count - self.used.get(purpose, 0)
+            case GaussianThreshold():
+                return 1 - self.used.get(purpose, 0)
             case SubsampledGaussian(steps=steps):
                 return steps - self.used.get(purpose, 0)
         return 0
@@ -226,11 +261,25 @@ class Door:
         return sigma * query.sensitivity
 
     def _drawn(self, purpose: str, sums: list[Tensor], scale: float) -> Published:
-        """The sums with noise of this scale: the one place where noise is added, and where an audit listens."""
+        """The sums with noise of this scale; here an audit listens."""
         del purpose
+        self._add_noise(sums, scale)
+        return Published(tuple(sums), scale)
+
+    def _selected(
+        self, purpose: str, words: Sequence[str], counts: Tensor, scale: float, threshold: float
+    ) -> dict[str, float]:
+        """The texts whose count reaches the threshold once it has noise; here an audit listens, too."""
+        del purpose
+        self._add_noise([counts], scale)
+        least = threshold + scale * 2.0**-_GRID_BITS  # rounding to the grid may add half of a step
+        chosen = ((counts >= least) & (counts > 0)).nonzero().flatten().tolist()
+        return dict(sorted((words[i], float(counts[i])) for i in chosen))
+
+    def _add_noise(self, sums: list[Tensor], scale: float) -> None:
+        """Noise of this scale in every entry, in place, on a public grid: the one place where noise is added."""
         if scale > 0:
             grid = 2.0 ** (math.floor(math.log2(scale)) - _GRID_BITS)
             self._noise.perturb(sums, scale, 1.0 / grid)
             for one in sums:
                 one.round_().mul_(grid)
-        return Published(tuple(sums), scale)

@@ -9,14 +9,16 @@ noise. Where a person has several records, the door sees to it that they move a 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
+
+import torch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from torch import Tensor
 
-__all__ = ["Batch", "Chance", "PersonQuery", "Published", "Query"]
+__all__ = ["Batch", "Chance", "PersonQuery", "Published", "Query", "TextCounts"]
 
 
 class Chance(Protocol):
@@ -86,6 +88,31 @@ class PersonQuery(Query, Protocol):
     def add_persons(self, sums: list[Tensor], batch: Batch) -> None:
         """PRIVATE: add what the persons of a batch contribute, each within the sensitivity whatever it holds."""
         ...
+
+
+class TextCounts:
+    """How many rows have each of the texts of a column; for `Door.select`, since their number is private.
+
+    Args:
+        column: of the records; it holds the number of a text, or NaN.
+        texts: how many there are.
+    """
+
+    rows_at_once: ClassVar[int] = 2**16
+    sensitivity: ClassVar[float] = 1.0
+
+    def __init__(self, column: int, texts: int) -> None:
+        self._column, self._texts = column, texts
+
+    def zero(self) -> list[Tensor]:
+        """No records."""
+        return [torch.zeros(self._texts, dtype=torch.float64)]
+
+    def add(self, sums: list[Tensor], batch: Batch) -> None:
+        """PRIVATE: count a batch; a record without a text counts nowhere."""
+        numbers = batch.x[:, self._column]
+        known = numbers[(numbers >= 0) & (numbers < self._texts)].to(torch.int64)
+        sums[0] += torch.bincount(known, minlength=self._texts)
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ from understudy.door.persons import Persons
 from understudy.errors import DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     import numpy.typing as npt
     from torch import Tensor
@@ -37,11 +37,13 @@ class Rows:
         x: an array or tensor whose first axis counts the rows.
         labels: one integer per row, or None.
         persons: whose the rows are; None if every row is a person of its own.
+        words: for columns of texts that nobody listed, the texts that their numbers in `x` stand for.
     """
 
     x: npt.NDArray[np.floating] | Tensor
     labels: npt.NDArray[np.integer] | Tensor | None = None
     persons: Persons | None = None
+    words: Mapping[int, tuple[str, ...]] = field(default_factory=dict, repr=False)
     _file: RowFile | None = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

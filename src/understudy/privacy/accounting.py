@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from understudy.errors import BudgetError
 from understudy.privacy.budget import Adjacency, Budget
-from understudy.privacy.composition import has_pld, merged, untruncated
+from understudy.privacy.composition import has_pld, merged, threshold_delta, untruncated
 from understudy.privacy.mechanisms import Charge, RunCount, Selection
 from understudy.privacy.pld import composed, epsilon_by_pld
 from understudy.privacy.renyi import WHOLE_ORDERS, epsilon_by_rdp, rdp_delta, rdp_epsilon
@@ -183,16 +183,17 @@ def epsilon_curve(
 def loss_profile(
     charges: Sequence[Charge], adjacency: Adjacency = Adjacency.ADD_OR_REMOVE_ONE
 ) -> tuple[tuple[float, float], ...]:
-    """Pairs (ε, δ) that all hold for the charges at once, from ε = 0 up to where δ is below 1e-9."""
+    """Pairs (ε, δ) that all hold for the charges at once, up to where δ is 1e-9 above what thresholds take."""
     drawn = merged(charges)
     if not drawn:
         return ((0.0, 0.0),)
-    reach = rough_epsilon(drawn, 1e-9, adjacency)
+    taken = threshold_delta(drawn)
+    reach = rough_epsilon(drawn, 1e-9 + taken, adjacency)
     if not math.isfinite(reach):
         return ((0.0, 1.0),)
     grid = [reach * index / 400 for index in range(401)]
     if has_pld(drawn):
-        distribution = composed(drawn, adjacency, SEARCHING * rough_epsilon(drawn, 1e-5, adjacency))
+        distribution = composed(drawn, adjacency, SEARCHING * rough_epsilon(drawn, 1e-5 + taken, adjacency))
         deltas = distribution.get_delta_for_epsilon(grid)
     else:
         deltas = [rdp_delta(drawn, epsilon, adjacency) for epsilon in grid]

@@ -6,12 +6,26 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from understudy.errors import BudgetError
-from understudy.privacy.mechanisms import Charge, GaussianRelease, Selection, SubsampledGaussian
+from understudy.privacy.mechanisms import (
+    Charge,
+    GaussianRelease,
+    GaussianThreshold,
+    Selection,
+    SubsampledGaussian,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["expected_truncations", "has_pld", "is_noiseless", "merged", "repetitions", "untruncated"]
+__all__ = [
+    "expected_truncations",
+    "has_pld",
+    "is_noiseless",
+    "merged",
+    "repetitions",
+    "threshold_delta",
+    "untruncated",
+]
 
 
 _LEAST_NOISE, _MOST_NOISE, _MOST_REPETITIONS = 5e-3, 1e12, 10**8
@@ -71,6 +85,8 @@ def repetitions(charge: Charge) -> int:
             return steps
         case GaussianRelease(count=count):
             return count
+        case GaussianThreshold():
+            return 1
         case Selection() as selection:
             return max(sum(repetitions(one) for one in inner) for inner in selection.possible)
 
@@ -83,6 +99,11 @@ def is_noiseless(charge: Charge) -> bool:
 def has_pld(charges: Sequence[Charge]) -> bool:
     """Whether a privacy loss distribution is defined for all of them."""
     return not any(isinstance(charge.mechanism, Selection) for charge in charges)
+
+
+def threshold_delta(charges: Sequence[Charge]) -> float:
+    """The probability, at most, with which thresholds publish anything that one person alone has."""
+    return sum(one.mechanism.delta for one in charges if isinstance(one.mechanism, GaussianThreshold))
 
 
 def expected_truncations(charge: Charge) -> float:

@@ -17,7 +17,15 @@ from understudy.errors import PlanError
 if TYPE_CHECKING:
     import dp_accounting
 
-__all__ = ["Charge", "GaussianRelease", "Mechanism", "RunCount", "Selection", "SubsampledGaussian"]
+__all__ = [
+    "Charge",
+    "GaussianRelease",
+    "GaussianThreshold",
+    "Mechanism",
+    "RunCount",
+    "Selection",
+    "SubsampledGaussian",
+]
 
 
 class Mechanism(Protocol):
@@ -128,6 +136,64 @@ class GaussianRelease:
         )
 
 
+@dataclass(frozen=True)
+class GaussianThreshold:
+    """Counts of values that nobody listed, each published with Gaussian noise if that reaches a threshold.
+
+    The counts of values that others have too are a Gaussian release. A value that one person alone has could only be
+    published with that person, so it must not be: the threshold lies so high that this happens with probability δ at
+    most, and δ is added to that of everything else (docs/discovery.md has the proof).
+
+    Args:
+        noise_multiplier: the noise's standard deviation divided by the L2 sensitivity of the counts.
+        delta: the probability with which anything that one person alone has is published, at most.
+    """
+
+    kind: ClassVar[str] = "gaussian-threshold"
+
+    noise_multiplier: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.noise_multiplier) and self.noise_multiplier > 0):
+            raise PlanError(f"the noise multiplier must be finite and positive, got {self.noise_multiplier}.")
+        if not _LEAST_DELTA <= self.delta < 0.5:
+            raise PlanError(
+                f"the δ of a threshold must lie between {_LEAST_DELTA:g} and 0.5, got {self.delta}: noise has no "
+                "farther tails."
+            )
+
+    def threshold(self, rows_each: int = 1) -> float:
+        """The least noisy count that is published.
+
+        Args:
+            rows_each: how many rows a person has at most. Together they count for one, but each may have a value that
+                nobody else has, so δ is shared by as many.
+        """
+        return 1.0 + self.noise_multiplier * _quantile(self.delta / rows_each)
+
+    def people_needed(self, rows_each: int = 1, chance: float = 0.95) -> float:
+        """How many people must have a value (all in all, where rows of a person differ) to publish it with a chance."""
+        return self.threshold(rows_each) + self.noise_multiplier * _quantile(1 - chance)
+
+    def event(self) -> dp_accounting.DpEvent:
+        """The Gaussian event; δ is the accountants' business."""
+        import dp_accounting
+
+        return dp_accounting.GaussianDpEvent(self.noise_multiplier)
+
+
+_LEAST_DELTA = 1e-13
+"""Noise is made of 52 random bits, so that much rarer values than this do not occur."""
+
+
+def _quantile(tail: float) -> float:
+    """What a standard normal number exceeds with this probability."""
+    from scipy.special import ndtri
+
+    return -float(ndtri(tail))
+
+
 class RunCount(enum.Enum):
     """How the number of tried runs is drawn; it must be random, and independent of the data.
 
@@ -179,6 +245,11 @@ class Selection:
                 f"the mean number of runs must be finite and above {least:g}, got {self.mean_runs}. "
                 "To publish a single run without choosing, charge that run itself."
             )
+        if any(isinstance(one.mechanism, GaussianThreshold) for inner in self.possible for one in inner):
+            raise PlanError(
+                "a choice among runs that each discover categories is not accounted for: discover them in one run, put "
+                "what its card says into the schema, and choose among runs with that."
+            )
 
     @property
     def possible(self) -> tuple[tuple[Charge, ...], ...]:
@@ -205,4 +276,4 @@ class Charge:
     """One line of a plan or of a ledger: what the budget is spent on, and by which mechanism."""
 
     purpose: str
-    mechanism: SubsampledGaussian | GaussianRelease | Selection
+    mechanism: SubsampledGaussian | GaussianRelease | GaussianThreshold | Selection

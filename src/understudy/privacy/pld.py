@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from understudy.errors import BudgetError
 from understudy.privacy.budget import Adjacency
 from understudy.privacy.composition import is_noiseless, repetitions
-from understudy.privacy.mechanisms import SubsampledGaussian
+from understudy.privacy.mechanisms import GaussianThreshold, SubsampledGaussian
 
 if TYPE_CHECKING:
     from understudy.privacy.mechanisms import Charge, Mechanism
@@ -51,7 +51,21 @@ def _distribution(mechanism: Mechanism, adjacency: Adjacency, interval: float) -
         Adjacency.REPLACE_ONE: NeighboringRelation.REPLACE_ONE,
     }[adjacency]
     accountant = pld.PLDAccountant(relation, value_discretization_interval=interval)
-    return accountant.compose(mechanism.event())._pld
+    found = accountant.compose(mechanism.event())._pld
+    return (
+        found.compose(_shown(mechanism.delta, interval))
+        if isinstance(mechanism, GaussianThreshold)
+        else found
+    )
+
+
+def _shown(delta: float, interval: float) -> Any:
+    """The loss of what may be published with probability δ and tells neighbours apart, and else tells nothing."""
+    from dp_accounting.pld import common, privacy_loss_distribution
+
+    return privacy_loss_distribution.from_privacy_parameters(
+        common.DifferentialPrivacyParameters(0.0, delta), value_discretization_interval=interval
+    )
 
 
 def _interval(charges: tuple[Charge, ...], error: float) -> float:

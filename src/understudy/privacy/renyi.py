@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from understudy.privacy.budget import Adjacency
-from understudy.privacy.composition import expected_truncations, merged, untruncated
+from understudy.privacy.composition import expected_truncations, merged, threshold_delta, untruncated
 from understudy.privacy.mechanisms import Selection
 
 if TYPE_CHECKING:
@@ -48,12 +48,13 @@ def epsilon_by_rdp(charges: tuple[Charge, ...], delta: float, adjacency: Adjacen
 def rdp_epsilon(
     charges: tuple[Charge, ...], delta: float, adjacency: Adjacency, orders: tuple[float, ...]
 ) -> float:
-    """The ε of all charges at δ, by the best of these orders."""
-    if not charges:
-        return 0.0
+    """The ε of all charges at δ, by the best of these orders; what thresholds may publish is taken off δ."""
+    left = delta - threshold_delta(charges)
+    if not charges or left <= 0:
+        return math.inf if charges else 0.0
     from dp_accounting import rdp
 
-    return max(0.0, float(rdp.compute_epsilon(orders, _bounds(charges, adjacency, orders), delta)[0]))
+    return max(0.0, float(rdp.compute_epsilon(orders, _bounds(charges, adjacency, orders), left)[0]))
 
 
 def _bounds(
@@ -77,7 +78,8 @@ def rdp_delta(charges: tuple[Charge, ...], epsilon: float, adjacency: Adjacency)
     from dp_accounting.rdp import rdp_privacy_accountant
 
     bounds = _bounds(charges, adjacency, WHOLE_ORDERS)
-    return float(rdp_privacy_accountant.compute_delta(WHOLE_ORDERS, bounds, epsilon)[0])
+    spread = float(rdp_privacy_accountant.compute_delta(WHOLE_ORDERS, bounds, epsilon)[0])
+    return spread + threshold_delta(charges)
 
 
 @functools.lru_cache(maxsize=64)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import decimal
+import enum
 import math
 import re
 from collections.abc import Hashable
@@ -21,7 +23,16 @@ if TYPE_CHECKING:
 
     from understudy.schema import Column, Discrete
 
-__all__ = ["Examined", "Fault", "as_number", "as_position", "examine", "from_number", "from_position"]
+__all__ = [
+    "Examined",
+    "Fault",
+    "as_number",
+    "as_position",
+    "as_texts",
+    "examine",
+    "from_number",
+    "from_position",
+]
 
 _WHOLE = re.compile(r"-?(0|[1-9]\d*)\.0+")
 """Whole numbers as programs write them when a column also holds empty cells: 1.0 means 1."""
@@ -100,6 +111,20 @@ def as_position(
     return np.where(found.missing, -1, found.values).astype(np.int64), int(found.changed.sum())
 
 
+def as_texts(
+    series: Any, column: Categorical, missing_text: tuple[str, ...]
+) -> tuple[NDArray[np.float64], tuple[str, ...]]:
+    """PRIVATE: for each cell the number of its text (NaN where missing), and the texts that occur."""
+    codes, distinct = _factorized(_told_apart(series), column)
+    words: dict[str, int] = {}
+    table = np.full(len(distinct) + 1, np.nan)
+    for i, value in enumerate(distinct):
+        text = _text(value, ())
+        if text not in missing_text:
+            table[i] = words.setdefault(text, len(words))
+    return table[codes], tuple(words)
+
+
 def from_position(positions: NDArray[np.int64], column: Discrete) -> Any:
     """Return the values at these positions, as text or as the schema says; missing where the position is -1."""
     match column.stored_as:
@@ -165,7 +190,7 @@ def from_number(scaled: NDArray[np.float64], gone: NDArray[np.bool_], column: Co
 
 
 def _examine_discrete(series: Any, column: Discrete, missing_text: tuple[str, ...]) -> Any:
-    codes, distinct = _factorized(series, column)
+    codes, distinct = _factorized(_told_apart(series), column)
     known = {value: position for position, value in enumerate(column.values)}
     stand_in = (
         known[column.unknown] if isinstance(column, Categorical) and column.unknown is not None else None
@@ -174,7 +199,7 @@ def _examine_discrete(series: Any, column: Discrete, missing_text: tuple[str, ..
     missing, strange = np.zeros((2, len(distinct) + 1), dtype=bool)
     missing[-1] = True
     for i, value in enumerate(distinct):
-        text = _text(value, column)
+        text = _text(value, column.values, truths=isinstance(column, Binary))
         if text in known:
             table[i] = known[text]
         elif text in missing_text:
@@ -189,13 +214,41 @@ def _examine_discrete(series: Any, column: Discrete, missing_text: tuple[str, ..
     return table[codes], missing[codes], strange[codes], faults
 
 
-def _text(value: object, column: Discrete) -> str:
+class _Truth(enum.Enum):
+    """A truth value that is not equal to 0 or 1."""
+
+    FALSE = False
+    TRUE = True
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+
+def _told_apart(series: Any) -> Any:
+    """Cells that are equal but written differently (1 and True, 1.5 and 1.50) made different.
+
+    Otherwise the first row that has one of them would decide how all others are read.
+    """
+    alike = ("string", "integer", "floating", "boolean", "empty")
+    if series.dtype != object or pd.api.types.infer_dtype(series, skipna=True) in alike:
+        return series
+    return series.map(_spelled)
+
+
+def _spelled(value: Any) -> Any:
     if isinstance(value, bool | np.bool_):
-        return column.values[int(value)] if isinstance(column, Binary) else str(value)
+        return _Truth(bool(value))
+    return str(value) if isinstance(value, decimal.Decimal | dt.datetime) and value == value else value  # noqa: PLR0124
+
+
+def _text(value: object, listed: tuple[str, ...], *, truths: bool = False) -> str:
+    """The value as text; truth values are the first and the second of those listed where `truths` says so."""
+    if isinstance(value, bool | np.bool_ | _Truth):
+        return listed[str(value) == "True"] if truths else str(value)
     if isinstance(value, float | np.floating) and float(value).is_integer():
         return str(int(value))
     text = str(value)
-    return text.split(".", maxsplit=1)[0] if _WHOLE.fullmatch(text) and text not in column.values else text
+    return text.split(".", maxsplit=1)[0] if _WHOLE.fullmatch(text) and text not in listed else text
 
 
 def _not_listed(column: Discrete) -> str:

@@ -31,7 +31,15 @@ from understudy.records.columns import as_number, as_position, from_number, from
 from understudy.records.images import Images
 from understudy.records.names import shown
 from understudy.records.persons import person_numbers
-from understudy.schema import Categorical, CodeSchema, ImageSchema, Schema, TableSchema, UnknownCodes
+from understudy.schema import (
+    Categorical,
+    CodeSchema,
+    ImageSchema,
+    Schema,
+    TableSchema,
+    UnknownCodes,
+    refuse_open,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -135,6 +143,7 @@ def encode(records: pd.DataFrame | Images | _HasContent, schema: Schema) -> Enco
     Raises:
         DataError: if a record does not fit the schema; says the column and the row.
     """
+    refuse_open(schema, "Take the schema of its release, or declare the facts.")
     content = records.content if isinstance(records, _HasContent) else records
     if isinstance(schema, ImageSchema):
         if not isinstance(content, Images):

@@ -7,21 +7,29 @@ from typing import TYPE_CHECKING
 from understudy.schema import unit_words
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from understudy.planning import Plan
 
 __all__ = ["card_notes"]
 
 
-def card_notes(plan: Plan, rows: float) -> tuple[str, ...]:
-    """Whether the number of rows, or of persons, was checked, and whether δ is small beside it.
+def card_notes(plan: Plan, rows: float, unseen: Sequence[str] = ()) -> tuple[str, ...]:
+    """Whether the number of rows, or of persons, was checked, whether δ is small beside it, and what was not found.
 
     Args:
         plan: of the run.
         rows: their number as declared, or as published with the noise that was charged; never the exact one.
+        unseen: columns about which nothing that was to be discovered rose above the noise.
     """
+    notes = [
+        f"Nothing about column {name!r} rose above the noise of its discovery: where its bounds lie is a guess, or all "
+        "its values are one category. Declare what is known about it, or allow a larger ε."
+        for name in unseen
+    ]
     if plan.budget is None:
-        return ()
-    notes, unit = [], unit_words(plan.schema)
+        return tuple(notes)
+    unit = unit_words(plan.schema)
     if plan.rows is not None:
         notes.append(
             f"The number of {unit.many}, {plan.rows:,}, was declared by the curator and not checked against the data. "

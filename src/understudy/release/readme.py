@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from understudy.escaping import for_markdown
 from understudy.privacy.accounting import Accountant
-from understudy.schema import unit_words
+from understudy.schema import open_columns, open_facts, unit_words
 
 if TYPE_CHECKING:
     from understudy.release.release import Card
@@ -93,15 +93,35 @@ def _making(card: Card) -> str:
         f"- recipe: {for_markdown(plan.recipe.name)} ({for_markdown(plan.recipe.source)})",
         f"- number of {unit_words(plan.schema).many} declared public: {declared}",
         f"- public data used: {for_markdown(card.public_source or 'none')}",
+        *_discoveries(card),
         "- versions: "
         + for_markdown(", ".join(f"{package.name} {package.version}" for package in card.packages)),
     ]
     return "\n".join(lines)
 
 
+def _discoveries(card: Card) -> list[str]:
+    """One line for each column about which something was discovered."""
+    found = {column.name: column for column in getattr(card.discovered, "columns", ())}
+    lines = []
+    for column in open_columns(card.plan.schema):
+        facts = {fact: getattr(found[column.name], fact) for fact in open_facts(column)}
+        told = ", ".join(
+            f"{len(value)} categories" if isinstance(value, tuple) else f"{fact} {value}"
+            for fact, value in facts.items()
+        )
+        lines.append(f"- discovered within the budget: {for_markdown(column.name)}: {told}")
+    return lines
+
+
 def describe_mechanism(mechanism: object) -> str:
     """One line about a mechanism, from its own fields."""
-    from understudy.privacy.mechanisms import GaussianRelease, Selection, SubsampledGaussian
+    from understudy.privacy.mechanisms import (
+        GaussianRelease,
+        GaussianThreshold,
+        Selection,
+        SubsampledGaussian,
+    )
 
     match mechanism:
         case SubsampledGaussian(sampling_rate=rate, noise_multiplier=sigma, steps=steps):
@@ -110,6 +130,11 @@ def describe_mechanism(mechanism: object) -> str:
             )
         case GaussianRelease(noise_multiplier=sigma, count=count):
             return f"{count} Gaussian release{'s' if count > 1 else ''}, σ = {sigma:.4g}"
+        case GaussianThreshold(noise_multiplier=sigma, delta=delta):
+            return (
+                f"Gaussian counts above a threshold, σ = {sigma:.4g}; what one person alone has passes it with "
+                f"probability {delta:.3g} at most"
+            )
         case Selection(charges=charges, mean_runs=mean, runs=runs, others=others):
             inner = "; ".join(f"{one.purpose}: {describe_mechanism(one.mechanism)}" for one in charges)
             drawn = f" (its setting drawn from {len(others) + 1} that cost differently)" if others else ""

@@ -24,6 +24,7 @@ from understudy.errors import CallError, ReleaseError
 from understudy.notebook import html_table
 from understudy.planning import Plan
 from understudy.release.readme import model_card
+from understudy.schema import Schema, completes, open_columns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from understudy.records.images import Images
-    from understudy.schema import Schema
 
 __all__ = [
     "CARD",
@@ -76,6 +76,7 @@ class Card:
     Args:
         format: version of the folder format.
         plan: schema, recipe, budget, charges and the certified cost.
+        discovered: the plan's schema with what was published about it, where it leaves anything to be discovered.
         label_weights: class frequencies to draw labels from: declared, uniform, or published with noise.
         warnings: reasons why the guarantee does not hold; empty for a private release.
         notes: what a reader should know beside that; the guarantee holds all the same.
@@ -87,6 +88,7 @@ class Card:
 
     format: int = FORMAT
     plan: Plan
+    discovered: Schema | None = None
     label_weights: tuple[float, ...] | None = None
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -96,7 +98,16 @@ class Card:
     files: tuple[FileRecord, ...] = ()
 
     def __post_init__(self) -> None:
-        weights, schema = self.label_weights, self.plan.schema
+        declared = self.plan.schema
+        if (
+            open_columns(declared)
+            if self.discovered is None
+            else not completes(self.discovered, declared) or not open_columns(declared)
+        ):
+            raise ReleaseError(
+                "what was discovered is not what the schema of the plan leaves to be discovered."
+            )
+        weights, schema = self.label_weights, self.schema
         if weights is None:
             return
         classes = None if schema is None else schema.label_classes
@@ -111,6 +122,11 @@ class Card:
             raise ReleaseError(
                 f"label_weights must be finite, not negative and not all zero, got {list(weights)[:10]}."
             )
+
+    @property
+    def schema(self) -> Schema | None:
+        """The complete description of the records: as planned, with whatever was discovered."""
+        return self.discovered or self.plan.schema
 
     @property
     def private(self) -> bool:
@@ -132,8 +148,8 @@ class Release:
     @property
     def schema(self) -> Schema:
         """The public description of the records it makes."""
-        assert self.card.plan.schema is not None
-        return self.card.plan.schema
+        assert self.card.schema is not None
+        return self.card.schema
 
     def __repr__(self) -> str:
         plan = self.card.plan
@@ -238,9 +254,9 @@ def packages_in_use() -> tuple[Package, ...]:
 
 
 def _schema_of(card: Card, folder: Path) -> Schema:
-    if card.plan.schema is None:
+    if card.schema is None:
         raise ReleaseError(f"{folder / CARD} has no schema, so its records cannot be decoded.")
-    return card.plan.schema
+    return card.schema
 
 
 def _write_files(work: Path, release: Release) -> None:

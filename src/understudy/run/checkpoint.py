@@ -17,6 +17,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load, save
 
 from understudy import codec, files
+from understudy.discovery.discover import Discovered
 from understudy.errors import CheckpointError
 from understudy.planning import Plan
 
@@ -57,6 +58,7 @@ class RunState:
         plan: what the run does; a resumed run must have the same plan.
         step: how many steps were taken, counting those that a crash lost.
         used: how often each purpose was drawn.
+        discovered: the schema with what was discovered, if anything was to be.
         counted: the number of records as declared, or as published with noise; None if nobody asked.
         draws: how many draws the seeded source has made; None for secure noise, which has no state.
         entry: the number of the ledger's entry that the run is charged to.
@@ -66,6 +68,7 @@ class RunState:
     plan: Plan
     step: int
     used: Mapping[str, int]
+    discovered: Discovered | None = None
     counted: float | None = None
     draws: int | None = None
     entry: str | None = None

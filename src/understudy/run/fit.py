@@ -15,6 +15,7 @@ from understudy.calling import explained
 from understudy.certificate import checked_plan
 from understudy.data import known_names, read
 from understudy.data.ids import repeated, with_ids
+from understudy.discovery.discover import undescribed_rows
 from understudy.door.door import Door
 from understudy.door.source import Rows
 from understudy.errors import CuratorWarning, Interrupted, PlanError, UnderstudyError
@@ -25,12 +26,14 @@ from understudy.run.asked import planned, refuse_useless
 from understudy.run.devices import Device, chosen_device
 from understudy.run.record import recorded
 from understudy.run.run import Progress, Run
+from understudy.schema import open_columns, refuse_open, with_stand_ins
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from torch import Tensor
 
+    from understudy.data import Records
     from understudy.door.noise import Noise
     from understudy.ledger.account import Account
     from understudy.planning import Plan
@@ -317,9 +320,11 @@ def _private_rows(
     on_note: Callable[[str], None] | None = None,
 ) -> Rows:
     """The private rows; if they cannot be read, or the run is stopped meanwhile, the reservation is given back."""
-    assert plan.schema is not None
+    schema = plan.schema
+    assert schema is not None
     try:
-        rows = _watched_rows(data, plan.schema, on_note)
+        records = _watched(data, schema, on_note)
+        encoded = encode(records, with_stand_ins(schema))  # whatever cannot be read is found before a draw
         if stop is not None and stop():
             raise Interrupted(
                 "stopped while the data was read, as asked; nothing was drawn and nothing spent."
@@ -327,15 +332,14 @@ def _private_rows(
     except UnderstudyError:
         run.give_back()
         raise
-    return rows
+    if not open_columns(schema):
+        return Rows.of(encoded, schema)
+    run.discover(undescribed_rows(records.frame, schema, encoded.persons))
+    return Rows.of(encode(records, run.schema), run.schema)
 
 
-def _read_rows(data: object, schema: Schema) -> Rows:
-    return Rows.of(encode(read(data, schema), schema), schema)
-
-
-def _watched_rows(data: object, schema: Schema, on_note: Callable[[str], None] | None) -> Rows:
-    """The rows; warns the curator of people with several rows who are not declared, in no log and on no card."""
+def _watched(data: object, schema: Schema, on_note: Callable[[str], None] | None) -> Records:
+    """The records; warns the curator of people with several rows who are not declared, in no log and on no card."""
     watched = with_ids(data, schema)
     records = read(data, watched)
     if on_note is not None:
@@ -345,7 +349,7 @@ def _watched_rows(data: object, schema: Schema, on_note: Callable[[str], None] |
         warning = repeated(records.frame, watched)
         if warning is not None:
             warnings.warn(warning, CuratorWarning, stacklevel=4)
-    return Rows.of(encode(records, schema), schema)
+    return records
 
 
 def _public_rows(public: object | None, plan: Plan) -> Rows | None:
@@ -355,7 +359,11 @@ def _public_rows(public: object | None, plan: Plan) -> Rows | None:
             "part of the private data."
         )
     assert plan.schema is not None
-    return None if public is None else _read_rows(public, plan.schema.without_persons())
+    if public is None:
+        return None
+    schema = plan.schema.without_persons()
+    refuse_open(schema, "Public records tell it for free: draft a schema from them with --from-public.")
+    return Rows.of(encode(read(public, schema), schema), schema)
 
 
 def _public_source(public: object | None, rows: Rows | None) -> str | None:

@@ -16,6 +16,7 @@ from understudy.planning import plan as make_plan
 from understudy.privacy.mechanisms import SubsampledGaussian
 from understudy.run.run import Run
 from understudy.run.stand_ins import stand_in_rows
+from understudy.schema import with_stand_ins
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -113,6 +114,7 @@ def seconds_per_step(
 ) -> float:
     """The time of one step on stand-in records, of a run that is thrown away."""
     assert plan.schema is not None
+    schema = with_stand_ins(plan.schema)
     charges = tuple(
         replace(one, mechanism=replace(one.mechanism, steps=_TRIAL + 1, batch_cap=None, rows=None))
         if isinstance(one.mechanism, SubsampledGaussian)
@@ -120,10 +122,15 @@ def seconds_per_step(
         for one in plan.run_charges
     )
     recipe = replace(plan.recipe, steps=_TRIAL + 1)  # type: ignore[type-var]
-    trial = Run(replace(plan, recipe=recipe, charges=charges), noise=SecureNoise(), seed=0, device=device)
+    trial = Run(
+        replace(plan, schema=schema, recipe=recipe, charges=charges),
+        noise=SecureNoise(),
+        seed=0,
+        device=device,
+    )
     size = _ROWS if plan.sampled is None else round(plan.rows or _ROWS / plan.training.sampling_rate)
-    rows = stand_in_rows(plan.schema, min(size, 20_000), 0)
-    public = stand_in_rows(plan.schema.without_persons(), _ROWS, 1) if recipe.learns_from_public else None
+    rows = stand_in_rows(schema, min(size, 20_000), 0)
+    public = stand_in_rows(schema.without_persons(), _ROWS, 1) if recipe.learns_from_public else None
     trial.open(rows, None)  # no warm start
     _advance(trial, public, 1)  # the first step is slower than the others
     start = clock()

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from understudy.discovery.asking import uncharged_discoveries
+from understudy.discovery.discover import discovered
 from understudy.door.door import Door
 from understudy.door.noise import SecureNoise, SeededNoise
 from understudy.errors import CheckpointError, Interrupted, PlanError
@@ -19,18 +21,21 @@ from understudy.release.notes import card_notes
 from understudy.release.release import Card, Release, packages_in_use
 from understudy.release.weights import weights_to_bytes
 from understudy.run.checkpoint import RunState, load_checkpoint, save_checkpoint
+from understudy.schema import open_columns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from torch import Tensor
 
+    from understudy.discovery.discover import Discovered
     from understudy.door.noise import Noise
     from understudy.door.source import Rows
     from understudy.ledger.account import Account
     from understudy.planning import Plan
     from understudy.run.checkpoint import Checkpoints
-    from understudy.synthesizers.protocol import Losses
+    from understudy.schema import Schema
+    from understudy.synthesizers.protocol import Fitter, Losses
 
 __all__ = ["Progress", "Run"]
 
@@ -56,7 +61,7 @@ class Progress:
 
 
 class Run:
-    """One call of `fit`: pay, open, train, release, in this order.
+    """One call of `fit`: pay, discover (if the schema leaves anything open), open, train, release, in this order.
 
     Args:
         plan: what is decided; it must have been made with a schema.
@@ -88,10 +93,24 @@ class Run:
         self._plan, self._account, self._checkpoints, self._seed = plan, account, checkpoints, seed
         self._noise: Noise = noise or (SecureNoise() if seed is None else SeededNoise(seed))
         self._make_door, self._on_progress = door, on_progress
-        self._fitter = plan.recipe.fitter(plan.schema, seed=seed, device=device or torch.device("cpu"))
+        self._device = device or torch.device("cpu")
         self._saved = self._load()
         self._taken = 0 if self._saved is None else self._saved[0].step
+        self._discovered: Discovered | None = None if self._saved is None else self._saved[0].discovered
+        self._used_before: dict[str, int] = {}
+        self._fitter: Fitter
         self._door: Door
+        if not open_columns(self.schema):
+            self._make_fitter()
+
+    @property
+    def schema(self) -> Schema:
+        """What records look like: as planned, with whatever was discovered."""
+        assert self._plan.schema is not None
+        return self._plan.schema if self._discovered is None else self._discovered.schema
+
+    def _make_fitter(self) -> None:
+        self._fitter = self._plan.recipe.fitter(self.schema, seed=self._seed, device=self._device)
 
     def _load(self) -> tuple[RunState, dict[str, Tensor]] | None:
         if self._checkpoints is None or not self._checkpoints.resume:
@@ -129,10 +148,21 @@ class Run:
         if self._account is not None and self._saved is None:
             self._account.cancel()
 
-    def open(self, rows: Rows, public: Rows | None) -> None:
-        """Put the rows behind a door and ask what is needed before the first step, or go on from the checkpoint."""
+    def discover(self, rows: Rows) -> None:
+        """Find out what the schema leaves open; after a resume it is known, and nothing is asked again.
+
+        Args:
+            rows: PRIVATE: made by `undescribed_rows`.
+        """
+        if self._discovered is None:
+            door = self._door_to(rows)
+            self._discovered = discovered(door, self.schema)
+            self._used_before = door.used
+            self._make_fitter()
+
+    def _door_to(self, rows: Rows) -> Door:
         plan = self._plan
-        self._door = self._make_door(
+        return self._make_door(
             rows,
             plan.run_charges,
             self._noise,
@@ -142,6 +172,10 @@ class Run:
             account=self._account,
             used=self._used(),
         )
+
+    def open(self, rows: Rows, public: Rows | None) -> None:
+        """Put the rows behind a door and ask what is needed before the first step, or go on from the checkpoint."""
+        self._door = self._door_to(rows)
         if self._saved is None:
             self._fitter.begin(self._door, public, self._tick)
         else:
@@ -150,9 +184,9 @@ class Run:
         self._save()  # also after a resume: the steps that a crash lost are behind this state now
 
     def _used(self) -> dict[str, int]:
-        """How often each purpose was drawn before a resume: by the record of it, wherever there is one."""
+        """How often each purpose was drawn before; after a resume by the record of it, wherever there is one."""
         if self._saved is None:
-            return {}
+            return dict(self._used_before)
         used = dict(self._saved[0].used)
         if self._account is not None:
             for purpose, count in self._account.draws.items():
@@ -205,6 +239,7 @@ class Run:
             plan=self._plan,
             step=self._taken,
             used=dict(self._door.used),
+            discovered=self._discovered,
             counted=self._door.counted,
             draws=self._noise.draws if isinstance(self._noise, SeededNoise) else None,
             entry=self._account.entry if self._account is not None else None,
@@ -229,9 +264,14 @@ class Run:
         plan = stage or self._plan
         card = Card(
             plan=plan,
+            discovered=None if self._discovered is None else self.schema,
             label_weights=self._fitter.label_weights,
             warnings=_warnings(plan, seeded=self._seed is not None),
-            notes=card_notes(plan, self._door.counted or 1.0),
+            notes=card_notes(
+                plan,
+                self._door.counted or 1.0,
+                () if self._discovered is None else self._discovered.unseen,
+            ),
             public_source=public_source,
             ledger_head=head,
             packages=packages_in_use(),
@@ -244,6 +284,7 @@ def _refuse_missing(plan: Plan) -> None:
     charged = {one.purpose for one in plan.run_charges}
     asked = [one.purpose for one in plan.recipe.releases(plan.schema, plan.rows)]
     missing = [purpose for purpose in asked if plan.private and purpose not in charged]
+    missing += uncharged_discoveries(plan.schema, plan.run_charges) if plan.private else ()
     if missing:
         raise PlanError(
             f"recipe {plan.recipe.name!r} asks for the {', the '.join(missing)}, which the plan does not charge. "

@@ -19,6 +19,16 @@ from understudy.schema.columns import (
     Ordinal,
     TimeUnit,
 )
+from understudy.schema.complete import (
+    completes,
+    open_columns,
+    refuse_open,
+    stand_in,
+    unknown_of,
+    widest,
+    with_stand_ins,
+)
+from understudy.schema.discover import DISCOVER, FIRST_YEAR, LAST_YEAR, Discover, open_facts
 from understudy.schema.file_format import FileFormat
 from understudy.schema.schemas import (
     CodeSchema,
@@ -36,7 +46,10 @@ from understudy.schema.schemas import (
 from understudy.schema.unit import Unit, unit_words
 
 __all__ = [
+    "DISCOVER",
+    "FIRST_YEAR",
     "GRID_LIMIT",
+    "LAST_YEAR",
     "Binary",
     "Categorical",
     "CellType",
@@ -44,6 +57,7 @@ __all__ = [
     "Column",
     "Continuous",
     "Datetime",
+    "Discover",
     "Discrete",
     "FileFormat",
     "ImageSchema",
@@ -56,10 +70,18 @@ __all__ = [
     "TimeUnit",
     "Unit",
     "UnknownCodes",
+    "completes",
     "load_schema",
+    "open_columns",
+    "open_facts",
+    "refuse_open",
     "save_schema",
     "schema_from_toml",
     "schema_of",
     "schema_to_toml",
+    "stand_in",
     "unit_words",
+    "unknown_of",
+    "widest",
+    "with_stand_ins",
 ]

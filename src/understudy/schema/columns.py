@@ -12,6 +12,16 @@ from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
 from understudy.errors import SchemaError
+from understudy.schema.discover import (
+    DISCOVER,
+    Bound,
+    MomentBound,
+    Names,
+    WholeBound,
+    check_years,
+    noted_open,
+    open_facts,
+)
 
 __all__ = [
     "GRID_LIMIT",
@@ -27,7 +37,9 @@ __all__ = [
     "Ordinal",
     "TimeUnit",
     "check_values",
+    "least_and_most",
 ]
+
 
 GRID_LIMIT = 2**24
 """The most steps between the bounds of a column with exact values: what float32 can tell apart on [-1, 1]."""
@@ -81,8 +93,8 @@ class Continuous:
 
     Args:
         name: the column's header.
-        lower: the least value that is told apart.
-        upper: the greatest value that is told apart.
+        lower: the least value that is told apart; "discover" to have it found inside the budget.
+        upper: the greatest value that is told apart, likewise.
         missing: whether empty cells are allowed.
         decimals: round to this many places when decoding; then values on that grid come back exactly.
         step: every value but the special ones is a whole multiple of it; others go to the nearest multiple.
@@ -93,8 +105,8 @@ class Continuous:
 
     kind: ClassVar[str] = "continuous"
     name: str
-    lower: float
-    upper: float
+    lower: Bound
+    upper: Bound
     missing: bool = False
     decimals: int | None = None
     step: float | None = None
@@ -104,6 +116,7 @@ class Continuous:
 
     def __post_init__(self) -> None:
         _check_name(self.name)
+        noted_open(self)
         _check_bounds(self.name, self.lower, self.upper)
         if self.decimals is not None and not 0 <= self.decimals <= 12:
             raise SchemaError(
@@ -128,8 +141,8 @@ class Integer:
 
     kind: ClassVar[str] = "integer"
     name: str
-    lower: int
-    upper: int
+    lower: WholeBound
+    upper: WholeBound
     missing: bool = False
     step: int | None = None
     special: tuple[int, ...] = ()
@@ -138,19 +151,22 @@ class Integer:
 
     def __post_init__(self) -> None:
         _check_name(self.name)
-        if not -(2**53) <= self.lower < self.upper <= 2**53:
+        opened = noted_open(self)
+        if not all(one is DISCOVER or abs(one) <= 2**53 for one in (self.lower, self.upper)) or (
+            not opened and not self.lower < self.upper
+        ):
             raise SchemaError(
                 f"column {self.name!r}: lower must be less than upper and both within ±2^53, "
                 f"got {str(self.lower)[:30]} and {str(self.upper)[:30]}"
             )
-        if self.upper - self.lower > GRID_LIMIT:
+        if not opened and self.upper - self.lower > GRID_LIMIT:
             raise SchemaError(
                 f"column {self.name!r}: {self.lower} to {self.upper} is more than 2^24 whole numbers, "
                 "which float32 cannot tell apart. Narrow the bounds, or declare it continuous."
             )
         _check_grid(self)
         _check_stored(self.name, self.stored_as, (*_WHOLE, CellType.FLOAT32, CellType.FLOAT64))
-        if self.stored_as is not None and not _holds(self.stored_as, self.lower, self.upper):
+        if not opened and self.stored_as is not None and not _holds(self.stored_as, self.lower, self.upper):
             raise SchemaError(
                 f"column {self.name!r}: {self.stored_as.value} cannot hold {self.lower} to {self.upper}"
             )
@@ -167,22 +183,29 @@ class Categorical:
 
     Args:
         name: the column's header.
-        categories: every value that may occur, as text.
+        categories: every value that may occur, as text; "discover" to have the frequent ones found inside the budget.
         missing: whether empty cells are allowed.
-        unknown: the category that stands for values not in the list; None refuses them.
+        unknown: the category that stands for values not in the list; None refuses them, or is "unknown" where the
+            categories are to be discovered.
         stored_as: how a data frame of synthetic rows keeps the values; None: as text.
     """
 
     kind: ClassVar[str] = "categorical"
     name: str
-    categories: tuple[str, ...]
+    categories: Names
     missing: bool = False
     unknown: str | None = None
     stored_as: CellType | None = None
 
     def __post_init__(self) -> None:
         _check_name(self.name)
-        check_values(self.name, self.categories)
+        if noted_open(self):
+            if self.stored_as not in (None, CellType.CATEGORY):
+                raise SchemaError(
+                    f"column {self.name!r}: categories that are to be discovered are text; leave stored_as out"
+                )
+            return
+        check_values(self.name, self.categories, least=2 if self.unknown is None else 1)
         if self.unknown is not None and self.unknown not in self.categories:
             raise SchemaError(
                 f"column {self.name!r}: unknown = {self.unknown!r} is not one of its categories; add it"
@@ -248,21 +271,27 @@ class Datetime:
 
     kind: ClassVar[str] = "datetime"
     name: str
-    lower: dt.datetime
-    upper: dt.datetime
+    lower: MomentBound
+    upper: MomentBound
     unit: TimeUnit = TimeUnit.DAY
     missing: bool = False
     timezone: str | None = None
 
     def __post_init__(self) -> None:
         _check_name(self.name)
+        opened = noted_open(self)
         for side in ("lower", "upper"):
-            object.__setattr__(self, side, _moment(self.name, side, getattr(self, side)))
+            if getattr(self, side) is not DISCOVER:
+                object.__setattr__(self, side, _moment(self.name, side, getattr(self, side)))
         _check_zone(self.name, self.timezone)
-        if self.lower.tzinfo is not None or self.upper.tzinfo is not None:
+        known = [one for one in (self.lower, self.upper) if one is not DISCOVER]
+        if any(one.tzinfo is not None for one in known):
             raise SchemaError(f"column {self.name!r}: bounds must be without time zone (UTC is meant)")
-        if self.lower.microsecond or self.upper.microsecond:
+        if any(one.microsecond for one in known):
             raise SchemaError(f"column {self.name!r}: bounds must be whole seconds")
+        if opened:
+            check_years(self.name, known, fine=self.unit is TimeUnit.SECOND)
+            return
         if self.lower >= self.upper:
             raise SchemaError(f"column {self.name!r}: lower {self.lower} must be before upper {self.upper}")
         if not 1 <= self.steps <= GRID_LIMIT:
@@ -287,6 +316,10 @@ def _check_name(name: str) -> None:
 
 
 def _check_bounds(name: str, lower: float, upper: float) -> None:
+    if DISCOVER in (lower, upper):
+        if not all(one is DISCOVER or math.isfinite(one) for one in (lower, upper)):
+            raise SchemaError(f"column {name!r}: a bound must be finite, got {lower} and {upper}")
+        return
     if not (math.isfinite(lower) and math.isfinite(upper) and lower < upper):
         raise SchemaError(
             f"column {name!r}: lower must be less than upper and both finite, got {lower} and {upper}"
@@ -298,23 +331,27 @@ def _check_bounds(name: str, lower: float, upper: float) -> None:
 def _check_grid(column: Continuous | Integer) -> None:
     """Refuse steps that leave nothing to choose or too much to tell apart, and special values out of bounds."""
     step, place = column.step, f"column {column.name!r}"
+    if step is not None and not (math.isfinite(step) and step > 0):
+        raise SchemaError(f"{place}: step must be a number above 0, got {step}")
+    if len(set(column.special)) < len(column.special):
+        raise SchemaError(f"{place}: special lists a value more than once: {list(column.special)}")
+    lower = -math.inf if column.lower is DISCOVER else column.lower
+    upper = math.inf if column.upper is DISCOVER else column.upper
+    for value in column.special:
+        if not lower <= value <= upper:
+            raise SchemaError(
+                f"{place}: the special value {value} lies outside {lower} to {upper}; "
+                "widen the bounds so that they hold it"
+            )
+    if open_facts(column):
+        return
     if step is not None:
-        if not (math.isfinite(step) and step > 0):
-            raise SchemaError(f"{place}: step must be a number above 0, got {step}")
         steps = math.floor(column.upper / step) - math.ceil(column.lower / step)
         if not 1 <= steps <= GRID_LIMIT:
             raise SchemaError(
                 f"{place}: {column.lower} to {column.upper} holds {max(steps + 1, 0)} multiples of the step "
                 f"{step}; 2 to 2^24 can be told apart. Change the step or the bounds."
             )
-    for value in column.special:
-        if not column.lower <= value <= column.upper:
-            raise SchemaError(
-                f"{place}: the special value {value} lies outside {column.lower} to {column.upper}; "
-                "widen the bounds so that they hold it"
-            )
-    if len(set(column.special)) < len(column.special):
-        raise SchemaError(f"{place}: special lists a value more than once: {list(column.special)}")
     if column.scale is NumberScale.LOG and not math.log1p(_farthest(column) / column.unit) <= 64:
         raise SchemaError(
             f"{place}: {column.lower} to {column.upper} spans too many magnitudes of {column.unit} for a "
@@ -339,12 +376,18 @@ def _check_stored_values(name: str, values: tuple[str, ...], stored: CellType | 
 
 
 def _holds(stored: CellType, lower: int, upper: int) -> bool:
+    least, most = least_and_most(stored)
+    return least <= lower and upper <= most
+
+
+def least_and_most(stored: CellType | None) -> tuple[float, float]:
+    """Between which whole numbers a type holds each one."""
     if stored not in _WHOLE:
-        return max(abs(lower), abs(upper)) <= (2**24 if stored is CellType.FLOAT32 else 2**53)
+        most = 2**24 if stored is CellType.FLOAT32 else 2**53
+        return -most, most
     signed = not stored.value.startswith("u")
     bits = int(stored.value.removeprefix("u").removeprefix("int"))
-    least, most = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if signed else (0, 2**bits - 1)
-    return least <= lower and upper <= most
+    return (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if signed else (0, 2**bits - 1)
 
 
 def _moment(name: str, side: str, given: object) -> dt.datetime:

@@ -14,6 +14,7 @@ from understudy.errors import CallError, SchemaError
 from understudy.files import read_text, write_whole
 from understudy.notebook import html_table
 from understudy.schema.columns import Binary, Categorical, Column, Discrete, check_values
+from understudy.schema.discover import open_facts
 from understudy.schema.file_format import FileFormat
 from understudy.schema.person import PersonUnit
 
@@ -73,7 +74,7 @@ class TableSchema(PersonUnit):
             raise SchemaError(f"column {name!r} is declared {times} times; name it once")
         self._check_order()
         for column in self.columns:
-            if isinstance(column, Discrete):
+            if isinstance(column, Discrete) and not open_facts(column):
                 self._check_missing_text(column)
         if self.label is not None:
             self._check_label()
@@ -105,6 +106,11 @@ class TableSchema(PersonUnit):
             raise SchemaError(
                 f"the label {self.label!r} must be categorical, binary or ordinal and without missing "
                 f"values, but it is {column.kind}{' with missing values' if column.missing else ''}"
+            )
+        if open_facts(column) and self.label_weights is not None:
+            raise SchemaError(
+                f"the classes of the label {self.label!r} are to be discovered, so nobody can know their "
+                "label_weights; list the classes, or leave the weights out"
             )
         if len(self.columns) == 1:
             raise SchemaError(f"the table has no column beside its label {self.label!r}")
@@ -237,6 +243,10 @@ class CodeSchema(PersonUnit):
         if self.label is not None:
             if self.label.missing:
                 raise SchemaError(f"the label {self.label.name!r} must not allow missing values")
+            if open_facts(self.label):
+                raise SchemaError(
+                    f"the label {self.label.name!r}: classes are discovered in tables only; list them"
+                )
             if self.label.name in self.codes:
                 raise SchemaError(f"the label {self.label.name!r} has the name of a code; rename it")
         _check_weights(self.label_weights, self.label_classes)

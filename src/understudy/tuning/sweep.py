@@ -25,6 +25,7 @@ from understudy.evaluation.run import ReleaseSource, labelled
 from understudy.evaluation.scores import accuracy, macro_auroc
 from understudy.planning import Plan, plan
 from understudy.privacy.accounting import Spent, spent
+from understudy.schema import refuse_open
 from understudy.synthesizers.protocol import Recipe
 from understudy.synthesizers.registry import find_recipe
 from understudy.tuning.curves import Limits, Outcome
@@ -72,6 +73,11 @@ class Sweep:
     delta: float
     rows: int | None
     learner: Learner = Learner.LOGISTIC_REGRESSION
+
+    def __post_init__(self) -> None:
+        refuse_open(
+            self.schema, "Every run would pay for it anew: fit once, and take the schema of that release."
+        )
 
 
 @dataclass(frozen=True)
