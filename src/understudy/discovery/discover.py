@@ -57,9 +57,7 @@ class Discovered:
     unseen: tuple[str, ...] = ()
 
 
-def undescribed_rows(
-    frame: pd.DataFrame, schema: Schema, persons: NDArray[np.int64] | None = None
-) -> Rows:
+def undescribed_rows(frame: pd.DataFrame, schema: Schema, persons: NDArray[np.int64] | None = None) -> Rows:
     """PRIVATE: the cells about which something is to be discovered: a column of numbers for each column of the schema.
 
     Numbers are as they are, moments are days, texts are numbered in `words`, and NaN stands where cells are missing.
@@ -89,7 +87,9 @@ def _contents(x: NDArray[np.float64], words: Mapping[int, tuple[str, ...]]) -> N
     """PRIVATE: the rows by what they hold, whatever other rows there are: of a text some digits of its hash."""
     held = x.copy()
     for place, texts in words.items():
-        digits = [int.from_bytes(hashlib.sha256(text.encode("utf-8", "replace")).digest()[:3]) for text in texts]
+        digits = [
+            int.from_bytes(hashlib.sha256(text.encode("utf-8", "replace")).digest()[:3]) for text in texts
+        ]
         table = np.array([*digits, np.nan])
         held[:, place] = table[np.where(np.isnan(x[:, place]), len(texts), x[:, place]).astype(np.int64)]
     return held
