@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from understudy.release.release import Release
     from understudy.reporting.content import Content
     from understudy.studio.workspace import Journey, Workspace
+    from understudy.synthesizers.prospect import Prospect
 
 __all__ = ["Account", "Offer", "PlanView", "accounts", "offer_of", "plan_view", "report_page"]
 
@@ -29,7 +30,8 @@ class PlanView:
         problem: why there is none, or None.
         attack: the attacker's power as a chart.
         unit: whose data the promise is about.
-        left: the ε that the data set could still spend after this run, or None before it has an account.
+        left: what the data set has spent after this run, in words.
+        prospect: what the budget buys in the user's terms, or None.
     """
 
     plan: Plan | None
@@ -37,6 +39,7 @@ class PlanView:
     attack: Markup | None = None
     unit: str = ""
     left: str = ""
+    prospect: Prospect | None = None
 
 
 def plan_view(workspace: Workspace, journey: Journey, numbers: dict[str, Any]) -> PlanView:
@@ -55,8 +58,9 @@ def plan_view(workspace: Workspace, journey: Journey, numbers: dict[str, Any]) -
         made,
         None,
         attack_chart(curve),
-        unit_words(made.schema).one,
+        unit_words(made.schema).whole,
         _left_after(workspace, journey, made, numbers.get("total", journey.total)),
+        made.prospect,
     )
 
 
