@@ -182,10 +182,10 @@ def test_a_large_delta_is_noted_by_the_noisy_count(recipe: str) -> None:
         card = fit(tiny_images(1000), made).card
         assert card.private
         assert bool(card.notes) == noted
-        assert not noted or "δ = 0.01 is not below 1/rows" in model_card(card)
+        assert not noted or "δ = 0.01 is not below 1/images" in model_card(card)
     loud = plan(TINY_IMAGES, epsilon=5.0, delta=0.01, rows=None, recipe=recipe, steps=2)
     (note,) = fit(tiny_images(1000), loud, insecure_seed=0).card.notes
-    assert "rows, by the noisy count that was charged)" in note
+    assert "images, by the noisy count that was charged)" in note
     assert "(1,000 rows" not in note
 
 

@@ -203,7 +203,7 @@ def test_an_exact_count_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
         return float(len(door._records))
 
     monkeypatch.setattr(free_fitter, "row_count", exact)
-    assert "- leaks: a record left out shows in " in broken(OWN["tables"], TINY_TABLE)
+    assert "- leaks: a row left out shows in " in broken(OWN["tables"], TINY_TABLE)
 
 
 def test_bins_without_noise_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
