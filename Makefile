@@ -20,7 +20,7 @@ $(STAMP): pyproject.toml constraints.txt
 	touch $(STAMP)
 
 demo: $(STAMP)  ## plan, train, release, sample, evaluate, audit and report on data inside scikit-learn
-	OMP_NUM_THREADS=1 $(BIN)/python examples/demo.py --out demo
+	OMP_NUM_THREADS=1 $(BIN)/understudy demo --out demo
 
 test: $(STAMP)  ## run the tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" -n 2

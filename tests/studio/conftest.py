@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-from understudy.studio import Studio, studio_app
+from understudy.studio.app import Studio, studio_app
 
 TOKEN = "the-token-of-the-tests"
 

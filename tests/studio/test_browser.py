@@ -13,7 +13,7 @@ import pytest
 import uvicorn
 
 import chromium
-from understudy.studio import studio_app
+from understudy.studio.app import studio_app
 
 pytestmark = [
     pytest.mark.browser,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from understudy.studio import studio_app
+from understudy.studio.app import studio_app
 from understudy.studio.facts import changed, facts_of, left_to_fill
 
 TOKEN = "the-token-of-the-tests"

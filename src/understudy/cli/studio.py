@@ -33,7 +33,7 @@ def studio_command(
     import socket
     import webbrowser
 
-    from understudy.studio import studio_app
+    from understudy.studio.app import studio_app
 
     app, studio, token = studio_app(folder)
     with socket.socket() as listener:
