@@ -89,7 +89,7 @@ def private_step(
 ) -> Callable[[], object]:
     """One whole private step, with secure noise unless told otherwise, for as often as anyone will time it."""
     planned = SubsampledGaussian(case.batch / len(records), 1.0, 10**9)
-    door = Door(records, (Charge("step", planned),), noise or SecureNoise())
+    door = Door(records, (Charge("step", planned),), noise or SecureNoise(), insecure=noise is not None)
     gradients = NoisyGradients("step", RULE, case.objective, case.batch)
     return lambda: gradients.step(door, critic, fakes)
 

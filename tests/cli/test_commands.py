@@ -57,6 +57,29 @@ def patients(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.parametrize(
+    ("shell", "asked"),
+    [
+        ("bash", {"COMP_WORDS": "understudy sche", "COMP_CWORD": "1"}),
+        ("zsh", {"_TYPER_COMPLETE_ARGS": "understudy sche"}),
+        ("fish", {"_TYPER_COMPLETE_ARGS": "understudy sche", "_TYPER_COMPLETE_FISH_ACTION": "get-args"}),
+    ],
+)
+def test_the_shell_completes_commands(shell: str, asked: dict[str, str]) -> None:
+    """What `--install-completion` puts into a shell asks the program, which answers with its commands."""
+    words = "import sys; sys.argv[0] = 'understudy'; from understudy.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", words],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(SOURCE), "_UNDERSTUDY_COMPLETE": f"complete_{shell}", **asked},
+        check=False,
+        timeout=300,
+    )
+    assert "schema" in done.stdout, done.stderr
+    assert "sample" not in done.stdout
+
+
 def test_every_command_teaches_with_an_example() -> None:
     """Each command's help says what it does and shows one call of it."""
     for command in app.registered_commands:

@@ -22,7 +22,7 @@ from understudy.privacy.budget import Budget
 from understudy.records.encode import encode
 from understudy.schema import load_schema, schema_to_toml
 
-TIMES = [pytest.param(40, id="few"), pytest.param(1000, id="many", marks=pytest.mark.slow)]
+TIMES = [pytest.param(40, id="few"), pytest.param(1300, id="many", marks=pytest.mark.slow)]
 
 
 def csv_file(folder: Path) -> Path:

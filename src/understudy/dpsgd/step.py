@@ -105,7 +105,8 @@ class ClippedGradients:
     def zero(self) -> list[Tensor]:
         """No records."""
         self._begun = False
-        sums = [torch.zeros_like(one, dtype=torch.float64) for one in self._trained.values()]
+        nothing = torch.zeros((), dtype=torch.float64)  # takes no memory: the first batch brings its own
+        sums = [nothing.to(one.device).expand(one.shape) for one in self._trained.values()]
         return sums if self._weight is None else [*sums, torch.zeros(1, dtype=torch.float64)]
 
     def add(self, sums: list[Tensor], batch: Batch) -> None:
