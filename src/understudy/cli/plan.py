@@ -46,6 +46,9 @@ def plan_command(
     adjacency: Neighbours = Adjacency.ADD_OR_REMOVE_ONE,
     schema: SchemaFile = None,
     accept_large_delta: AcceptLargeDelta = False,
+    time: Annotated[
+        bool, typer.Option("--time", help="Also say how long it takes here; always said of private steps.")
+    ] = False,
     save: Annotated[Path | None, typer.Option(help="Write the plan as JSON to this file.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -83,9 +86,10 @@ def plan_command(
         print_json(to_plain(made))
         return
     show_plan(made, out)
-    line = _time_line(made)
-    if line is not None:
-        out.print(line)
+    if time or made.sampled is not None:
+        line = _time_line(made)
+        if line is not None:
+            out.print(line)
     if made.sampled is not None:
         out.print(_alternatives(made))
 
