@@ -54,7 +54,8 @@ def check_a_text_of_one_row_passes_with_delta(make: type[Door]) -> None:
 def check_a_person_with_several_rows_passes_with_delta(make: type[Door]) -> None:
     """The same for persons with eight rows, all with one text of their own, or each with another."""
     for counts in ({f"text {i}": 8 for i in range(ALONE)}, {f"text {i}": 1 for i in range(8 * ALONE)}):
-        door = make(rows_with(counts, 8), CHARGES, SeededNoise(5), insecure=True)
+        charges = (Charge(TEXTS, GaussianThreshold(4 * SIGMA, DELTA)),)
+        door = make(rows_with(counts, 8), charges, SeededNoise(5), insecure=True)
         persons = {
             int(text.removeprefix("text ")) // (len(counts) // ALONE) for text in door.select(TEXTS, 0)
         }
@@ -154,7 +155,7 @@ class OneTextForAPerson(Door):
     def _selected(
         self, purpose: str, words: Sequence[str], counts: Tensor, scale: float, threshold: float
     ) -> dict[str, float]:
-        return super()._selected(purpose, words, counts, scale, GaussianThreshold(SIGMA, DELTA).threshold())
+        return super()._selected(purpose, words, counts, scale, GaussianThreshold(scale, DELTA).threshold())
 
 
 class ExactCounts(Door):
@@ -209,7 +210,8 @@ class AllTextsOfTheList(Door):
     def _selected(
         self, purpose: str, words: Sequence[str], counts: Tensor, scale: float, threshold: float
     ) -> dict[str, float]:
-        return super()._selected(purpose, words, counts, scale, threshold if scale else 0.0)
+        exact = dict(sorted(zip(words, counts.tolist(), strict=True)))
+        return super()._selected(purpose, words, counts, scale, threshold) if scale else exact
 
 
 CHECKS: list[Check] = [
