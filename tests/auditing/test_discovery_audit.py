@@ -82,13 +82,8 @@ def test_a_row_that_counts_twice_is_found(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_one_level_too_few_in_the_sensitivity_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Counts on three levels with the noise of two."""
-    begin = BinCounts.__init__
-
-    def less(self: Any, column: int, bins: Any, rows_each: int = 1) -> None:
-        begin(self, column, bins, rows_each)
-        self.sensitivity = math.sqrt(len(bins.levels) - 1) * rows_each
-
-    monkeypatch.setattr(BinCounts, "__init__", less)
+    less = property(lambda self: math.sqrt(len(self._bins.levels) - 1))
+    monkeypatch.setattr(BinCounts, "sensitivity", less)
     assert failed() == {f"discovery: bounds of {name}" for name in ("income", "age", "seen")}
 
 

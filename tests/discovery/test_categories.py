@@ -37,7 +37,9 @@ SCHEMA = TableSchema((Categorical("ward", DISCOVER, missing=True), Integer("othe
 def found_in(cells: object, schema: TableSchema = SCHEMA, seed: int = 0) -> tuple[str, ...]:
     """The categories that a door with the noise of a plan publishes."""
     frame = pd.DataFrame({"ward": cells, "other": 0})
-    door = Door(undescribed_rows(frame, schema), discovery_charges(schema, BUDGET), SeededNoise(seed))
+    door = Door(
+        undescribed_rows(frame, schema), discovery_charges(schema, BUDGET), SeededNoise(seed), insecure=True
+    )
     complete = discovered(door, schema).schema
     assert completes(complete, schema)
     encode(frame, complete)  # whatever was found, every row fits

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,6 +13,7 @@ import torch
 from understudy.door import door as door_module
 from understudy.door.door import Door
 from understudy.door.noise import SeededNoise
+from understudy.door.persons import Persons
 from understudy.door.query import Batch, TextCounts
 from understudy.door.source import Rows
 from understudy.errors import BudgetError, PlanError
@@ -30,14 +32,16 @@ ALONE = 4000
 """Texts that one row has each, so that one release shows how often such a text passes."""
 
 
-def rows_with(counts: dict[str, int]) -> Rows:
-    """As many rows with each text as said, in the order of the texts."""
+def rows_with(counts: dict[str, int], each: int | None = None) -> Rows:
+    """As many rows with each text as said, in the order of the texts; several in a row may be one person's."""
     numbers = np.repeat(np.arange(len(counts)), list(counts.values()))
-    return Rows(torch.from_numpy(numbers[:, None].astype(np.float64)), words={0: tuple(counts)})
+    x = torch.from_numpy(numbers[:, None].astype(np.float64))
+    persons = None if each is None else Persons.of(np.arange(len(x)) // each, each, x, None)
+    return Rows(x, None, persons, {0: tuple(counts)})
 
 
 def a_door(make: type[Door], counts: dict[str, int], **options: object) -> Door:
-    return make(rows_with(counts), CHARGES, SeededNoise(5), **options)  # type: ignore[arg-type]
+    return make(rows_with(counts), CHARGES, SeededNoise(5), insecure=True, **options)  # type: ignore[arg-type]
 
 
 def check_a_text_of_one_row_passes_with_delta(make: type[Door]) -> None:
@@ -47,10 +51,15 @@ def check_a_text_of_one_row_passes_with_delta(make: type[Door]) -> None:
     assert abs(len(found) - ALONE * DELTA) < 6 * deviation
 
 
-def check_a_person_with_three_rows_passes_with_delta(make: type[Door]) -> None:
-    """The same where a person may have three rows, and all three have the person's own text."""
-    found = a_door(make, {f"text {i}": 3 for i in range(ALONE)}).select(TEXTS, 0, rows_each=3)
-    assert len(found) < ALONE * DELTA + 6 * math.sqrt(ALONE * DELTA)
+def check_a_person_with_several_rows_passes_with_delta(make: type[Door]) -> None:
+    """The same for persons with eight rows, all with one text of their own, or each with another."""
+    for counts in ({f"text {i}": 8 for i in range(ALONE)}, {f"text {i}": 1 for i in range(8 * ALONE)}):
+        charges = (Charge(TEXTS, GaussianThreshold(4 * SIGMA, DELTA)),)
+        door = make(rows_with(counts, 8), charges, SeededNoise(5), insecure=True)
+        persons = {
+            int(text.removeprefix("text ")) // (len(counts) // ALONE) for text in door.select(TEXTS, 0)
+        }
+        assert len(persons) < ALONE * DELTA + 6 * math.sqrt(ALONE * DELTA)
 
 
 def check_frequent_texts_are_found_in_an_order_that_tells_nothing(make: type[Door]) -> None:
@@ -101,7 +110,7 @@ def check_the_account_hears_first(make: type[Door]) -> None:
             diary.notes.append("noise")
             super().perturb(*arguments)  # type: ignore[arg-type]
 
-    make(rows_with({"a": 50}), CHARGES, Noted(1), account=diary).select(TEXTS, 0)  # type: ignore[arg-type]
+    make(rows_with({"a": 50}), CHARGES, Noted(1), account=diary, insecure=True).select(TEXTS, 0)  # type: ignore[arg-type]
     assert diary.notes == [TEXTS, "noise"]
 
 
@@ -133,11 +142,20 @@ class CountsTwice(Door):
 
 
 class ForgetsThePerson(Door):
-    """A person with several rows is treated as one with one row."""
+    """The rows of a person are taken for those of as many people."""
 
-    def select(self, purpose: str, column: int, rows_each: int = 1) -> dict[str, float]:
-        del rows_each
+    def select(self, purpose: str, column: int) -> dict[str, float]:
+        self._records = replace(self._records, persons=None)
         return super().select(purpose, column)
+
+
+class OneTextForAPerson(Door):
+    """The threshold forgets that a person may have several texts that nobody else has."""
+
+    def _selected(
+        self, purpose: str, words: Sequence[str], counts: Tensor, scale: float, threshold: float
+    ) -> dict[str, float]:
+        return super()._selected(purpose, words, counts, scale, GaussianThreshold(scale, DELTA).threshold())
 
 
 class ExactCounts(Door):
@@ -163,10 +181,10 @@ class InTheOrderOfTheRows(Door):
 class AnyGaussianPays(Door):
     """A release without a threshold is taken for one with some."""
 
-    def select(self, purpose: str, column: int, rows_each: int = 1) -> dict[str, float]:
+    def select(self, purpose: str, column: int) -> dict[str, float]:
         sigma = self.sigma(purpose)
         self._charges[purpose] = GaussianThreshold(sigma, DELTA)
-        return super().select(purpose, column, rows_each)
+        return super().select(purpose, column)
 
 
 class NeverCounts(Door):
@@ -192,12 +210,13 @@ class AllTextsOfTheList(Door):
     def _selected(
         self, purpose: str, words: Sequence[str], counts: Tensor, scale: float, threshold: float
     ) -> dict[str, float]:
-        return super()._selected(purpose, words, counts, scale, threshold if scale else 0.0)
+        exact = dict(sorted(zip(words, counts.tolist(), strict=True)))
+        return super()._selected(purpose, words, counts, scale, threshold) if scale else exact
 
 
 CHECKS: list[Check] = [
     check_a_text_of_one_row_passes_with_delta,
-    check_a_person_with_three_rows_passes_with_delta,
+    check_a_person_with_several_rows_passes_with_delta,
     check_frequent_texts_are_found_in_an_order_that_tells_nothing,
     check_only_a_threshold_pays_for_texts,
     check_texts_are_drawn_once,
@@ -207,7 +226,8 @@ CHECKS: list[Check] = [
 MUTANTS: list[tuple[type[Door], Check]] = [
     (Unshifted, check_a_text_of_one_row_passes_with_delta),
     (CountsTwice, check_a_text_of_one_row_passes_with_delta),
-    (ForgetsThePerson, check_a_person_with_three_rows_passes_with_delta),
+    (ForgetsThePerson, check_a_person_with_several_rows_passes_with_delta),
+    (OneTextForAPerson, check_a_person_with_several_rows_passes_with_delta),
     (ExactCounts, check_frequent_texts_are_found_in_an_order_that_tells_nothing),
     (InTheOrderOfTheRows, check_frequent_texts_are_found_in_an_order_that_tells_nothing),
     (AnyGaussianPays, check_only_a_threshold_pays_for_texts),
