@@ -18,5 +18,12 @@ def test_every_example_of_the_page_is_a_schema(text: str) -> None:
 
 
 def test_the_page_shows_all_kinds() -> None:
-    """One example for each kind of schema."""
-    assert [schema_from_toml(text).kind for text in EXAMPLES] == ["table", "table", "images", "codes"]
+    """One example for each kind of schema, how files are written, and persons with several records."""
+    assert [schema_from_toml(text).kind for text in EXAMPLES] == [
+        "table",
+        "table",
+        "images",
+        "codes",
+        "table",
+        "codes",
+    ]
