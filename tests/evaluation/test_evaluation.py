@@ -17,8 +17,8 @@ from understudy.evaluation import Evaluation, Group, Learner, evaluate
 from understudy.evaluation.domain import domain_classifier
 from understudy.evaluation.image_fidelity import discriminator_score
 from understudy.evaluation.layout import Layout
-from understudy.evaluation.run import ReleaseSource
 from understudy.evaluation.semisupervised import coded_images, semi_supervised, synthetic_share
+from understudy.evaluation.sources import ReleaseSource
 from understudy.evaluation.utility import Labelled
 from understudy.records.images import Images
 from understudy.schema import (

@@ -30,7 +30,7 @@ from understudy.errors import EvaluationError, LedgerError, PlanError
 from understudy.evaluation.learners import train
 from understudy.evaluation.pool import in_processes
 from understudy.evaluation.queries import RightAnswers
-from understudy.evaluation.run import ReleaseSource
+from understudy.evaluation.sources import ReleaseSource
 from understudy.ledger.ledger import Ledger, Status
 from understudy.privacy.accounting import Spent, select_best, spent
 from understudy.privacy.mechanisms import Charge, GaussianRelease

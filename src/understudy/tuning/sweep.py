@@ -20,8 +20,8 @@ from understudy import codec, files
 from understudy.errors import EvaluationError
 from understudy.evaluation.learners import Learner, prior_predictor, train
 from understudy.evaluation.pool import in_processes
-from understudy.evaluation.run import ReleaseSource, labelled
 from understudy.evaluation.scores import accuracy, macro_auroc
+from understudy.evaluation.sources import ReleaseSource, labelled
 from understudy.planning import Plan, plan
 from understudy.privacy.accounting import Spent, spent
 from understudy.synthesizers.protocol import Recipe
