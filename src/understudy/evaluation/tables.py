@@ -72,21 +72,19 @@ def three_way_error(real: Ints, synthetic: Ints, sizes: Sequence[int]) -> float:
 def mutual_information_difference(real: Ints, synthetic: Ints, sizes: Sequence[int]) -> float:
     """Root mean square over pairs of columns of the difference of their mutual information, in nats.
 
-    Few rows make independent columns look dependent, and noise does not cancel in a mean of absolute values. So both
-    tables are cut to the same number of rows and their columns to so few groups of values that a cell has some rows;
-    each mutual information is computed on two halves, less the bias of independent columns (Miller and Madow), and the
-    differences of the halves are multiplied: what noise adds has mean zero.
+    Few rows make independent columns look dependent, and noise does not cancel in a mean of absolute values. So columns
+    are cut to so few groups of values that a cell has some rows, the bias of independent columns (Miller and Madow)
+    is taken off every mutual information, and what sampling adds to the mean square is taken off that.
     """
-    rows = min(len(real), len(synthetic))
-    groups = int(np.clip(math.sqrt(rows / (2 * ROWS_PER_CELL)), 2, 10))
-    halves = [_halves(side, rows) for side in _merged(real, synthetic, sizes, groups)]
-    products = []
+    groups = int(np.clip(math.sqrt(min(len(real), len(synthetic)) / (2 * ROWS_PER_CELL)), 2, 10))
+    sides = _merged(real, synthetic, sizes, groups)
+    squares = []
     for i, j in _groups(len(sizes), 2, MOST_PAIRS):
-        (a, b), (c, d) = (
-            [_information(half[:, i] * groups + half[:, j], groups) for half in side] for side in halves
+        (first, noise), (second, more) = (
+            _information(side[:, i] * groups + side[:, j], groups) for side in sides
         )
-        products.append(((a - c) * (b - d) + (a - d) * (b - c)) / 2)
-    return math.sqrt(max(0.0, float(np.mean(products))))
+        squares.append((first - second) ** 2 - noise - more)
+    return math.sqrt(max(0.0, float(np.mean(squares))))
 
 
 def category_coverage(real: Ints, synthetic: Ints) -> float:
@@ -305,12 +303,6 @@ def _marginal_error(real: Ints, synthetic: Ints, sizes: Sequence[int], ways: int
     return float(np.mean(errors))
 
 
-def _halves(rows: Ints, most: int) -> tuple[Ints, Ints]:
-    """Two halves of some of the rows, whatever their order was."""
-    mixed = rows[np.random.default_rng(0).permutation(len(rows))[:most]]
-    return mixed[0::2], mixed[1::2]
-
-
 def _merged(real: Ints, synthetic: Ints, sizes: Sequence[int], groups: int) -> list[Ints]:
     """Codes merged, in their order, into groups that hold about equally many real rows."""
     merged = [np.empty_like(side) for side in (real, synthetic)]
@@ -322,13 +314,15 @@ def _merged(real: Ints, synthetic: Ints, sizes: Sequence[int], groups: int) -> l
     return merged
 
 
-def _information(cells: Ints, groups: int) -> float:
-    """Mutual information of two columns of so many groups, less its bias if they were independent."""
+def _information(cells: Ints, groups: int) -> tuple[float, float]:
+    """Mutual information of two columns of so many groups, less its bias if they were independent; its variance."""
     joint = _shares(cells, groups * groups).reshape(groups, groups)
     first, second = joint.sum(axis=1, keepdims=True), joint.sum(axis=0, keepdims=True)
-    kept = joint > 0
-    found = float((joint[kept] * np.log(joint[kept] / (first * second)[kept])).sum())
-    return found - float(kept.sum() - (first > 0).sum() - (second > 0).sum() + 1) / (2 * max(1, len(cells)))
+    kept, rows = joint > 0, max(1, len(cells))
+    logs = np.log(joint[kept] / (first * second)[kept])
+    found, square = float((joint[kept] * logs).sum()), float((joint[kept] * logs**2).sum())
+    bias = float(kept.sum() - (first > 0).sum() - (second > 0).sum() + 1) / (2 * rows)
+    return found - bias, (square - found**2) / rows + (groups - 1) ** 2 / (2 * rows**2)
 
 
 def _groups(columns: int, ways: int, most: int) -> list[list[int]]:
