@@ -18,11 +18,10 @@ if TYPE_CHECKING:
 
     from understudy.data import Records
     from understudy.evaluation import Criteria, Evaluation
-    from understudy.evaluation.sources import Held
+    from understudy.evaluation.sources import Held, Rows
     from understudy.privacy.budget import Budget
     from understudy.privacy.mechanisms import Charge
     from understudy.release.release import Release
-    from understudy.schema import Schema
 
 __all__ = ["evaluate_command", "evaluate_with_bar"]
 
@@ -84,6 +83,7 @@ def evaluate_command(
     from understudy.data import read
     from understudy.errors import BudgetError
     from understudy.evaluation.criteria import load_criteria
+    from understudy.evaluation.run import real_rows
     from understudy.files import write_whole
     from understudy.privacy.budget import Budget
     from understudy.release.release import Release
@@ -103,8 +103,8 @@ def evaluate_command(
     else:
         found = evaluate_with_bar(
             loaded,
-            _real_rows(test, schema),
-            None if real is None else _real_rows(real, schema),
+            real_rows(test, schema),
+            None if real is None else real_rows(real, schema),
             rows=rows,
             seeds=seeds,
             augment=augment,
@@ -139,21 +139,10 @@ def _refuse_same_file(test: str, real: str) -> None:
         )
 
 
-def _real_rows(source: str, schema: Schema) -> Records:
-    """Real rows; those of a folder with one subfolder per class keep their labels, even if the release has none."""
-    from understudy.data import read
-    from understudy.data.pictures import folder_classes
-    from understudy.schema import ImageSchema
-
-    if isinstance(schema, ImageSchema) and schema.classes is None and Path(source).is_dir():
-        schema = replace(schema, classes=folder_classes(Path(source)) or None)
-    return read(source, schema)
-
-
 def evaluate_with_bar(
     release: Release,
-    test: Records,
-    reference: Records | None,
+    test: Rows,
+    reference: Rows | None,
     *,
     rows: int | None = None,
     seeds: int = 3,

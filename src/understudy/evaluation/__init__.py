@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 __all__ = [
     "Better",
     "Criteria",
+    "Evaluated",
     "Evaluation",
     "Group",
     "Judged",
     "Learner",
     "Measure",
-    "Evaluated",
     "evaluate",
 ]
 

@@ -15,6 +15,7 @@ import pandas as pd
 
 from understudy.calling import explained
 from understudy.data import read
+from understudy.data.pictures import folder_classes
 from understudy.errors import EvaluationError, TooFewRows
 from understudy.evaluation.closeness import closeness
 from understudy.evaluation.codes import MOST_CODES, code_charts, code_measures
@@ -40,11 +41,11 @@ if TYPE_CHECKING:
     from understudy.evaluation.criteria import Criteria
     from understudy.evaluation.intervals import Progress
     from understudy.evaluation.learners import Learner
-    from understudy.evaluation.sources import Rows, Evaluated
+    from understudy.evaluation.sources import Evaluated, Rows
     from understudy.evaluation.utility import Labelled
     from understudy.records.encode import Encoded
 
-__all__ = ["evaluate"]
+__all__ = ["evaluate", "real_rows"]
 
 PUBLIC_ROWS = 1_000
 """Synthetic rows behind a measure that may be published: a constant, because any other number tells real rows."""
@@ -91,8 +92,8 @@ def evaluate(
     """
     if isinstance(release, str | Path):
         release = release_of(release)
-    test = _rows(test, release.schema)
-    reference = None if reference is None else _rows(reference, release.schema)
+    test = real_rows(test, release.schema)
+    reference = None if reference is None else real_rows(reference, release.schema)
     schema = _with_given_labels(release.schema, test, reference)
     real = encode(test, schema)
     trained_on = None if reference is None else encode(reference, schema)
@@ -308,9 +309,16 @@ def _frame(encoded: Encoded, schema: TableSchema) -> pd.DataFrame:
     return frame
 
 
-def _rows(given: Rows | str | Path, schema: Schema) -> Rows:
-    """Records, or those that are at this place."""
-    return read(given, schema) if isinstance(given, str | Path) else given
+def real_rows(given: Rows | str | Path, schema: Schema) -> Rows:
+    """Records, or those that are at this place.
+
+    Images in a folder with one subfolder per class keep their labels, even if the schema has none.
+    """
+    if not isinstance(given, str | Path):
+        return given
+    if isinstance(schema, ImageSchema) and schema.classes is None and Path(given).is_dir():
+        schema = replace(schema, classes=folder_classes(Path(given)) or None)
+    return read(given, schema)
 
 
 @dataclass(frozen=True)
