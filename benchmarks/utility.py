@@ -43,8 +43,8 @@ from understudy.evaluation import images
 from understudy.evaluation.domain import DomainClassifier, domain_classifier
 from understudy.evaluation.intervals import wilson
 from understudy.evaluation.learners import Learner, prior_predictor, train
-from understudy.evaluation.run import labelled
 from understudy.evaluation.scores import accuracy
+from understudy.evaluation.sources import labelled
 from understudy.planning import plan
 from understudy.records.encode import encode
 from understudy.release.release import Release

@@ -24,7 +24,7 @@ import numpy as np
 from benchmarks.utility_cells import measure_cells, parser_for
 from benchmarks.utility_systems import REAL, Cell
 from understudy.data import known
-from understudy.evaluation.codes import code_fidelity, prevalence_correlation, prevalence_error
+from understudy.evaluation.codes import code_measures, prevalence_correlation, prevalence_error
 from understudy.planning import plan
 from understudy.run.progress import fit_with_bar
 from understudy.schema import CodeSchema
@@ -90,7 +90,7 @@ def _scores(frame: pd.DataFrame, test: pd.DataFrame, schema: CodeSchema) -> Line
         np.minimum(one.reindex(columns=list(schema.codes), fill_value=0).to_numpy(), schema.max_count)
         for one in (frame, test)
     )
-    line: Line = {one.name: one.value for one in code_fidelity(made > 0, real > 0)}
+    line: Line = {name: compute().value for name, compute in code_measures(made > 0, real > 0)}
     if schema.max_count > 1:
         line |= {
             "count error": prevalence_error(real, made),

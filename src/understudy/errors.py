@@ -17,6 +17,7 @@ UnderstudyError
 ├── Interrupted          a run was asked to stop, and stopped in order
 ├── StudioError          a page of the studio was asked for something that it does not do
 └── EvaluationError      a measure was asked of data it is not defined for
+    └── TooFewRows       there are too few rows for a measure to say anything
 
 One warning, `CuratorWarning`, tells the person who holds the data what nobody else may see.
 
@@ -44,6 +45,7 @@ __all__ = [
     "ReleaseError",
     "SchemaError",
     "StudioError",
+    "TooFewRows",
     "UnderstudyError",
     "UnsupportedModel",
 ]
@@ -135,3 +137,7 @@ class StudioError(UnderstudyError):
 
 class EvaluationError(UnderstudyError):
     """A measure was asked of data it is not defined for."""
+
+
+class TooFewRows(EvaluationError):  # noqa: N818 - reads as what it is
+    """There are too few rows for a measure to say anything."""

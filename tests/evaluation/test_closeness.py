@@ -21,21 +21,14 @@ def test_exact_matches_by_hand() -> None:
     assert near.exact_matches(np.array([[1.0, 2], [3, 4], [5, 6]]), np.array([[3.0, 4], [9, 9]])) == 1
 
 
-def test_true_positive_rate_by_hand() -> None:
-    """Non-members scored 0..99 set the threshold at 98: members at 99 and 98.5 pass, 98 does not."""
-    others = np.arange(100.0)
-    assert near.true_positive_rate_at(np.array([99, 98.5, 98, 0]), others) == 0.5
-
-
 def test_honest_rows_look_like_chance() -> None:
-    """Fresh rows are as close to hold-out as to training rows, and no attacker gains."""
+    """Fresh rows are as close to hold-out as to training rows, and none is a copy."""
     training, holdout, fresh = three_sets()
     found = {m.name: m for m in near.closeness(fresh, training, holdout)}
     half = found["closer to training than to hold-out"]
     assert half.low is not None
     assert half.high is not None
     assert half.low <= 0.5 <= half.high
-    assert 0.45 < found["membership AuROC"].value < 0.55
     assert found["exact matches"].value == 0
     assert all(measure.internal for measure in found.values())
 
@@ -47,16 +40,6 @@ def test_copies_of_training_rows_are_found() -> None:
     assert found["exact matches"] == 1.0
     assert found["near matches"] == 1.0
     assert found["closer to training than to hold-out"] == 1.0
-    assert found["membership AuROC"] == 1.0
-    assert found["membership true positives at 1 % false positives"] == 1.0
-
-
-def test_noisy_copies_are_found_without_an_exact_match() -> None:
-    """Slightly changed copies are no exact matches but still betray membership."""
-    training, holdout, fresh = three_sets()
-    found = {m.name: m.value for m in near.closeness(training + 0.01 * fresh, training, holdout)}
-    assert found["exact matches"] == 0.0
-    assert found["membership AuROC"] > 0.95
 
 
 def test_unequal_sets_are_refused() -> None:

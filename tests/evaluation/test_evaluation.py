@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import inspect
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,13 +13,13 @@ import pytest
 from sklearn.datasets import load_digits
 
 from tiny import tiny_images
-from understudy.errors import EvaluationError
+from understudy.errors import EvaluationError, TooFewRows
 from understudy.evaluation import Evaluation, Group, Learner, evaluate
 from understudy.evaluation.domain import domain_classifier
-from understudy.evaluation.image_fidelity import discriminator_score
+from understudy.evaluation.image_fidelity import discriminator_score, image_fidelity
 from understudy.evaluation.layout import Layout
-from understudy.evaluation.run import ReleaseSource
 from understudy.evaluation.semisupervised import coded_images, semi_supervised, synthetic_share
+from understudy.evaluation.sources import ReleaseSource
 from understudy.evaluation.utility import Labelled
 from understudy.records.images import Images
 from understudy.schema import (
@@ -180,14 +181,110 @@ def test_layout_of_a_schema() -> None:
     assert Layout.of(TableSchema((day,))).labels("seen")[1] == "2020-01-01T01:12"
 
 
-def test_discriminator_score_tells_noise_from_digits() -> None:
-    """Real images in the place of synthetic ones score near zero, noise scores high."""
-    real = digit_images(0).pixels.transpose(0, 3, 1, 2) / 127.5 - 1
-    other = digit_images(1).pixels.transpose(0, 3, 1, 2) / 127.5 - 1
-    noise = np.random.default_rng(0).uniform(-1, 1, real.shape)
-    bad = discriminator_score(noise, real, reference=other)
+def pixels_of(images: Images) -> np.ndarray:
+    """Images as networks take them."""
+    return (images.pixels.transpose(0, 3, 1, 2) / 127.5 - 1).astype(np.float32)
+
+
+def test_discriminator_score_has_measured_floors() -> None:
+    """Junk of every kind is told from digits with certainty, real digits are not, and the floor is junk's own."""
+    real, other = pixels_of(digit_images(0)), pixels_of(digit_images(1))
+    black = np.full_like(real, -1)
+    bad = discriminator_score(black, real, reference=other)
     assert bad.ceiling is not None
-    assert bad.value > 3 * bad.ceiling
+    assert bad.floor is not None
+    assert bad.ceiling < 0.5 * bad.floor
+    assert bad.value > 0.9 * bad.floor, "black images must not look better than the worst of junk"
+    assert all(word in bad.explanation for word in ("noise", "black", "upside down"))
+    with pytest.raises(TooFewRows, match="300"):
+        discriminator_score(real[:299], real)
+
+
+def test_one_good_image_again_and_again_is_far_from_the_ceiling() -> None:
+    """A collapsed generator lies among real images, but precision and density alone no longer get it praise."""
+    test, other = digit_images(0), digit_images(1)
+    one = np.repeat(pixels_of(other)[:1], 300, axis=0)
+    found = {m.name: m for m in image_fidelity(one, pixels_of(test), None, reference=pixels_of(other))}
+    assert "precision" not in found
+    assert "density" not in found
+    for name in ("precision and recall", "density and coverage", "recall", "coverage"):
+        assert found[name].ceiling is not None
+        assert found[name].value < 0.2 * (found[name].ceiling or 0), found[name]
+
+
+def test_images_without_labels_are_evaluated(pool_release: Any) -> None:
+    """A release without classes gets a Jensen-Shannon score and a Fréchet distance; given labels add the judge's."""
+    unlabelled = replace(DIGITS, classes=None)
+    release = pool_release(unlabelled, Images(digit_images(0).pixels))
+    judged = evaluate(release, digit_images(1), reference=digit_images(2), rows=300)
+    names = {measure.name for measure in judged.measures}
+    assert {
+        "Jensen-Shannon score",
+        "inception score, 1 split",
+        "Fréchet distance in classifier features",
+    } <= names
+    assert judged["inception score, 1 split"].value > 3
+    assert not judged.of(Group.UTILITY)
+    bare = evaluate(release, Images(digit_images(1).pixels[:200]), rows=200)
+    names = {measure.name for measure in bare.measures}
+    assert {"Fréchet distance in pixel components", "coverage"} <= names
+    assert not any(name.startswith("inception") for name in names)
+    assert bare.not_measured == (
+        "Jensen-Shannon score: too few rows; it takes 300 real and synthetic images.",
+    )
+    assert any("No image has a label" in note for note in bare.notes)
+
+
+def test_the_same_rows_for_test_and_reference_are_refused(pool_release: Any) -> None:
+    """Also in another order, the training rows are no test rows; one row more or less makes other rows."""
+    release = pool_release(TABLE, visits(50, 0))
+    rows = visits(50, 1)
+    with pytest.raises(EvaluationError, match="same records"):
+        evaluate(release, rows, reference=rows.iloc[::-1])
+    found = evaluate(
+        release, rows, reference=visits(49, 1), learners=[Learner.LOGISTIC_REGRESSION], seeds=(0,)
+    )
+    assert found.measures
+
+
+def test_too_few_rows_are_said_and_never_published(pool_release: Any) -> None:
+    """With 40 rows no classifier tells real from synthetic: that is said instead of 0.5, in the internal part."""
+    found = evaluate(
+        pool_release(TABLE, visits(40, 0)),
+        visits(40, 1),
+        reference=visits(10, 2),
+        learners=[Learner.LOGISTIC_REGRESSION],
+        seeds=(0,),
+    )
+    assert "two-sample AuROC" not in {measure.name for measure in found.measures}
+    assert [line.split(":")[0] for line in found.not_measured] == [
+        "two-sample AuROC and propensity",
+        "membership disclosure",
+        "attribute disclosure",
+    ]
+    assert "100" in found.not_measured[0]
+    assert found.public().not_measured == ()
+
+
+@pytest.mark.parametrize("positives", [0, 1])
+def test_a_rare_class_never_aborts(pool_release: Any, positives: int) -> None:
+    """One positive among 60 test rows is missing from a third of all resamples; none at all leaves ranking out."""
+    test = visits(60, 1)
+    test["ill"] = ["1"] * positives + ["0"] * (60 - positives)
+    found = evaluate(
+        pool_release(TABLE, visits(200, 0)), test, learners=[Learner.LOGISTIC_REGRESSION], seeds=(0, 1)
+    )
+    names = [measure.name for measure in found.of(Group.UTILITY)]
+    assert ("logistic regression: macro AuROC" in names) == bool(positives)
+    assert ("logistic regression: average precision of rare class 1" in names) == bool(positives)
+    assert any("one class" in line for line in found.not_measured) == (not positives)
+    balanced = evaluate(
+        pool_release(TABLE, visits(200, 0)),
+        visits(200, 1),
+        learners=[Learner.LOGISTIC_REGRESSION],
+        seeds=(0,),
+    )
+    assert not any("rare" in measure.name for measure in balanced.measures)
 
 
 def test_synthetic_share_follows_the_paper() -> None:
@@ -235,7 +332,7 @@ def test_semi_supervised_task_runs_with_codes() -> None:
 def test_few_labels_are_part_of_an_evaluation(image_release: Any) -> None:
     """`evaluate` runs the semi-supervised task between floor and ceiling, and says what it needs when it cannot."""
     kinds = {"learners": [Learner.LOGISTIC_REGRESSION], "seeds": (0,)}
-    real, test = tiny_images(), tiny_images()
+    real, test = tiny_images(), tiny_images(seed=1)
     found = evaluate(image_release, test, reference=real, few=(10,), **kinds)  # type: ignore[arg-type]
     task = found["semi-supervised accuracy, 10 labelled"]
     assert task.floor is not None

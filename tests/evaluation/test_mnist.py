@@ -8,8 +8,8 @@ from understudy.data import known
 from understudy.errors import MissingDataset
 from understudy.evaluation.domain import domain_classifier
 from understudy.evaluation.learners import Learner, train
-from understudy.evaluation.run import labelled
 from understudy.evaluation.scores import accuracy
+from understudy.evaluation.sources import labelled
 from understudy.evaluation.utility import Labelled
 from understudy.records.encode import encode
 

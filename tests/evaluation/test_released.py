@@ -17,8 +17,8 @@ from understudy.evaluation import released
 from understudy.evaluation.layout import Layout
 from understudy.evaluation.learners import Learner, train
 from understudy.evaluation.queries import MeasureCounts
-from understudy.evaluation.run import ReleaseSource
-from understudy.evaluation.scores import auroc
+from understudy.evaluation.scores import auroc, auroc_from_histograms
+from understudy.evaluation.sources import ReleaseSource
 from understudy.privacy.accounting import spent
 from understudy.privacy.budget import Budget
 from understudy.privacy.mechanisms import Charge, GaussianRelease, SubsampledGaussian
@@ -124,8 +124,8 @@ def test_histogram_auroc_agrees_with_the_exact_one() -> None:
     members, others = generator.integers(3, 10, 400), generator.integers(0, 8, 300)
     expected = auroc(np.repeat([True, False], [400, 300]), np.concatenate([members, others]).astype(float))
     counts = [np.bincount(side, minlength=20).astype(float) for side in (members, others)]
-    assert released.auroc_from_histograms(*counts) == pytest.approx(expected)
-    assert released.auroc_from_histograms(np.zeros(3), np.ones(3)) == 0.5
+    assert auroc_from_histograms(*counts) == pytest.approx(expected)
+    assert auroc_from_histograms(np.zeros(3), np.ones(3)) == 0.5
 
 
 def test_the_charge_fits_its_budget_and_is_reserved_before_reading(pool_release: Any) -> None:

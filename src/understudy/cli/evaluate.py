@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from understudy.cli.console import err, out, warn_not_private
+from understudy.cli.console import err, out, say, warn_not_private
 from understudy.cli.options import AsJson, LedgerFile, RealQuery, TestQuery
 from understudy.cli.running import command_line
 from understudy.run.progress import progress_bar
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from understudy.data import Records
-    from understudy.evaluation import Evaluation
+    from understudy.evaluation import Criteria, Evaluation
+    from understudy.evaluation.sources import Held, Rows
     from understudy.privacy.budget import Budget
     from understudy.privacy.mechanisms import Charge
     from understudy.release.release import Release
@@ -44,6 +46,10 @@ def evaluate_command(
             help="Semi-supervised task with this many labelled real images; repeatable. Images.",
         ),
     ] = None,
+    criteria: Annotated[
+        Path | None,
+        typer.Option(help="TOML file of what the release must be good enough for; exits with code 3 if not."),
+    ] = None,
     cache: Annotated[
         Path | None, typer.Option(help="Private folder to keep what depends on real rows only.")
     ] = None,
@@ -63,13 +69,16 @@ def evaluate_command(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure utility, fidelity and closeness of a release on real rows.
+    """Measure utility, fidelity, disclosure and closeness of a release on real rows.
 
     Every number that reads private rows is marked † and is internal. With --epsilon, accuracy, AuROC and marginal
-    errors are published with noise and charged; only these may appear in `understudy report --public`.
+    errors are published with noise and charged, or, with --criteria, the verdicts on these alone; only such numbers
+    may appear in `understudy report --public`.
 
     Examples:
         understudy evaluate release --test patients-test.csv --real patients.csv --out evaluation.json
+
+        understudy evaluate release --test test.csv --criteria criteria.toml
 
         understudy evaluate release --test test.csv --epsilon 0.5 --ledger spending.ledger --dataset test-2024
     """
@@ -77,6 +86,8 @@ def evaluate_command(
     from understudy.data.databases import source_of
     from understudy.data.read import refuse_absent
     from understudy.errors import BudgetError
+    from understudy.evaluation.criteria import load_criteria
+    from understudy.evaluation.run import real_rows
     from understudy.files import write_whole
     from understudy.privacy.budget import Budget
     from understudy.release.release import Release
@@ -86,23 +97,25 @@ def evaluate_command(
     held, trained = source_of(test, test_query), None if real is None else source_of(real, real_query)
     for source in (held, trained):
         refuse_absent(source)
+    _refuse_same_rows(held, trained)
+    asked = None if criteria is None else load_criteria(criteria)
     loaded = Release.load(release)
     if not loaded.card.private:
         warn_not_private(loaded.card.warnings)
     schema = loaded.schema
     if epsilon is not None and ledger is not None and dataset is not None:
         budget = Budget(epsilon, delta)
-        found = _published(loaded, lambda: read(held, schema), budget, ledger, dataset)
+        found = _published(loaded, lambda: read(held, schema), asked, budget, ledger, dataset)
     else:
-        reference = None if trained is None else read(trained, schema)
         found = evaluate_with_bar(
             loaded,
-            read(held, schema),
-            reference,
+            real_rows(held, schema),
+            None if trained is None else real_rows(trained, schema),
             rows=rows,
             seeds=seeds,
             augment=augment,
             few=tuple(few or ()),
+            criteria=asked,
             cache=cache,
             workers=workers,
         )
@@ -112,18 +125,37 @@ def evaluate_command(
     if as_json:
         typer.echo(found.to_json())
     else:
-        out.print(found.table())
+        if found.measures:
+            out.print(found.table())
+        for line in found.not_measured:
+            err.print(f"not measured: {line}")
+        if found.verdict is not None:
+            out.print(found.criteria_table())
+            say(found.verdict)
+    if not all(one.passed for one in found.criteria):
+        raise typer.Exit(3)
+
+
+def _refuse_same_rows(test: object, real: object) -> None:
+    from understudy.errors import EvaluationError
+
+    files = [Path(one) for one in (test, real) if isinstance(one, str) and Path(one).exists()]
+    if test == real or (len(files) == 2 and files[0].samefile(files[1])):
+        raise EvaluationError(
+            f"--test and --real name the same rows, {test}. Give rows that were kept away from training to --test."
+        )
 
 
 def evaluate_with_bar(
     release: Release,
-    test: Records,
-    reference: Records | None,
+    test: Rows,
+    reference: Rows | None,
     *,
     rows: int | None = None,
     seeds: int = 3,
     augment: bool = False,
     few: tuple[int, ...] = (),
+    criteria: Criteria | None = None,
     cache: Path | None = None,
     workers: int | None = None,
 ) -> Evaluation:
@@ -140,6 +172,7 @@ def evaluate_with_bar(
             seeds=range(seeds),
             augment=augment,
             few=few,
+            criteria=criteria,
             cache=cache,
             workers=workers,
             on_progress=lambda what, share: bar.update(task, completed=round(100 * share), note=what),
@@ -158,11 +191,21 @@ class _Later:
 
 
 def _published(
-    release: Release, read: Callable[[], Records], budget: Budget, ledger: Path, dataset: str
+    release: Release,
+    read: Callable[[], Records],
+    criteria: Criteria | None,
+    budget: Budget,
+    ledger: Path,
+    dataset: str,
 ) -> Evaluation:
-    """Publish the chosen measures: reserve, announce, draw, finish."""
+    """Publish the chosen measures, or the verdicts on criteria: reserve, announce, draw, finish."""
     from understudy.evaluation import Evaluation
-    from understudy.evaluation.released import evaluation_charge, publish_measures
+    from understudy.evaluation.released import (
+        PublishedMeasures,
+        evaluation_charge,
+        publish_criteria,
+        publish_measures,
+    )
     from understudy.ledger.ledger import Ledger
     from understudy.schema import unit_words
 
@@ -174,10 +217,18 @@ def _published(
             entry = book.reserve(dataset, [charge], command=command_line(), unit=unit)
             opened.append(book.progress(entry, 0))
 
-        found = publish_measures(release, _Later(read), evaluation_charge(budget), reserve=reserve)  # type: ignore[arg-type]
+        charge, rows = evaluation_charge(budget), cast("Held", _Later(read))
+        found = (
+            publish_measures(release, rows, charge, reserve=reserve)
+            if criteria is None
+            else publish_criteria(release, rows, criteria, charge, reserve=reserve)
+        )
         book.finish(opened[0])
     err.print(
         f"charged {budget} to {dataset!r} in {ledger}; sensitivity of the counts {found.sensitivity:.3f}"
     )
     note = f"Published under {budget} by one Gaussian release of counts with sensitivity {found.sensitivity:.4f}."
-    return Evaluation(found.measures, synthetic_rows=None, test_rows=None, seed=0, notes=(note,))
+    empty = Evaluation((), synthetic_rows=None, test_rows=None, seed=0, notes=(note,))
+    if isinstance(found, PublishedMeasures):
+        return replace(empty, measures=found.measures)
+    return replace(empty, criteria=found.criteria)

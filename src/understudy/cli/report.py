@@ -115,5 +115,7 @@ def _read_all(paths: list[Path]) -> Evaluation:
             correlations=whole.correlations or part.correlations,
             pictures=whole.pictures or part.pictures,
             notes=whole.notes + part.notes,
+            not_measured=whole.not_measured + part.not_measured,
+            criteria=whole.criteria + part.criteria,
         )
     return whole

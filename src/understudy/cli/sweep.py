@@ -81,7 +81,11 @@ def sweep_command(
         bool, typer.Option("--public-test", help="With --select: the test records are public.")
     ] = False,
 ) -> None:
-    """Run a grid of settings and draw utility against ε, with intervals, ceiling and floor.
+    """Run a grid of settings and draw scores against ε, with intervals, ceiling and floor.
+
+    Where the recipe knows a label, the scores are a classifier's; else they are those of fidelity: inception score,
+    Fréchet distance and Jensen-Shannon score of images, marginal errors of tables, prevalences and pairs of codes.
+    What cannot be measured is refused before anything is charged.
 
     Every run is charged to the ledger, and what all of them cost together is printed. The curves read real rows and are
     internal. Interrupt it when you like: the same command goes on where it stopped.
@@ -98,7 +102,7 @@ def sweep_command(
     """
     from understudy.data.databases import source_of
     from understudy.data.read import refuse_absent
-    from understudy.tuning.selection import Choice
+    from understudy.tuning.selection import Choice, refuse_unlabelled
     from understudy.tuning.sweep import sweep_of
     from understudy.tuning.variation import grid
 
@@ -111,6 +115,7 @@ def sweep_command(
     pool = workers or os.cpu_count() or 1
     if select:
         choice = Choice(mean_runs or float(len(settings)), None if public_test else score_noise)
+        refuse_unlabelled(sweep, settings)
         _refuse_known_budgets(settings, folder)
         _select(sweep, settings, folder, choice, bill_for(folder, ledger, dataset, delta), pool)
     else:

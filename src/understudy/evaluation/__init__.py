@@ -9,19 +9,33 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from understudy.evaluation.criteria import Criteria
     from understudy.evaluation.learners import Learner
-    from understudy.evaluation.result import Better, Evaluation, Group, Measure
-    from understudy.evaluation.run import Evaluated, evaluate
+    from understudy.evaluation.result import Better, Evaluation, Group, Judged, Measure
+    from understudy.evaluation.run import evaluate
+    from understudy.evaluation.sources import Evaluated
 
-__all__ = ["Better", "Evaluated", "Evaluation", "Group", "Learner", "Measure", "evaluate"]
+__all__ = [
+    "Better",
+    "Criteria",
+    "Evaluated",
+    "Evaluation",
+    "Group",
+    "Judged",
+    "Learner",
+    "Measure",
+    "evaluate",
+]
 
 _HOME = {
     "Better": "result",
+    "Criteria": "criteria",
     "Evaluation": "result",
     "Group": "result",
+    "Judged": "result",
     "Learner": "learners",
     "Measure": "result",
-    "Evaluated": "run",
+    "Evaluated": "sources",
     "evaluate": "run",
 }
 

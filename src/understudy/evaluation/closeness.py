@@ -1,7 +1,9 @@
-"""Empirical privacy of the output: do synthetic rows lie closer to training rows than chance would have it?
+"""Similarity: do synthetic rows lie closer to training rows than chance would have it?
 
-These numbers can show that something leaks; they can never show that nothing does. The promise is the
-accountant's, the test of the promise is the audit. All of them read training rows and are internal.
+Experts discourage such numbers as measures of privacy (Pilgram et al. 2025, arXiv 2503.04980): they have no
+interpretation for a person. They find copies, and are kept for that; what the release tells about people is
+`disclosure`. The promise is the accountant's, the test of the promise is the audit. All of them read training rows
+and are internal.
 """
 
 from __future__ import annotations
@@ -11,17 +13,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from understudy.errors import EvaluationError
+from understudy.errors import EvaluationError, TooFewRows
 from understudy.evaluation.intervals import Progress, from_seeds, wilson
 from understudy.evaluation.neighbours import nearest_distances
 from understudy.evaluation.result import Better, Group, Measure
-from understudy.evaluation.scores import auroc
 
-__all__ = ["closeness", "closer_to_training", "exact_matches", "membership_scores", "true_positive_rate_at"]
+__all__ = ["closeness", "closer_to_training", "exact_matches"]
 
 Floats = npt.NDArray[np.floating[Any]]
 MOST_ROWS = 5_000
-MOST_SYNTHETIC = 10_000
 
 
 def exact_matches(rows: Floats, among: Floats) -> int:
@@ -47,21 +47,6 @@ def nearer(first: Floats, second: Floats) -> Floats:
     return np.where(first == second, 0.5, (first < second).astype(float))
 
 
-def membership_scores(candidates: Floats, synthetic: Floats) -> Floats:
-    """An attacker's belief that each candidate was a training row: minus its distance to synthetic rows."""
-    return -nearest_distances(candidates, synthetic)
-
-
-def true_positive_rate_at(members: Floats, others: Floats, false_positive_rate: float = 0.01) -> float:
-    """Share of members above the threshold that the given share of non-members exceeds.
-
-    The threshold is set so that at most this share of non-members lies strictly above it.
-    """
-    allowed = int(np.floor(false_positive_rate * len(others)))
-    threshold = np.sort(others)[::-1][allowed]
-    return float((members > threshold).mean())
-
-
 def closeness(
     synthetic: Floats,
     training: Floats,
@@ -82,17 +67,15 @@ def closeness(
     generator = np.random.default_rng(seed)
     rows = min(len(training), len(holdout), MOST_ROWS)
     if rows < 2 or len(synthetic) == 0:
-        raise EvaluationError("closeness needs synthetic rows and at least two training and hold-out rows.")
+        raise TooFewRows("it takes synthetic rows and at least two training and hold-out rows.")
     train, held = (_some(side, rows, generator) for side in (training, holdout))
     near = _some(synthetic, MOST_ROWS, generator)
     say = on_progress or _silent
     to_training, to_holdout = (nearest_distances(near, side) for side in (train, held))
-    say("distance to closest record", 0.3)
+    say("distance to closest record", 0.5)
     measures = [_distance(nearer(to_training, to_holdout)), *_matches(synthetic, training, holdout)]
     measures.append(_near_matches(to_training, nearest_distances(held, train)))
-    say("matches", 0.6)
-    measures += _membership(train, held, _some(synthetic, MOST_SYNTHETIC, generator))
-    say("membership inference", 1.0)
+    say("matches", 1.0)
     return tuple(measures)
 
 
@@ -125,39 +108,6 @@ def _near_matches(synthetic: Floats, holdout: Floats) -> Measure:
     chance = float((holdout < threshold).mean())
     words = "Share of synthetic rows nearer to a training row than 99 % of hold-out rows are."
     return _measure("near matches", found.value, found.low, found.high, chance, 1.0, words)
-
-
-def _membership(training: Floats, holdout: Floats, synthetic: Floats) -> list[Measure]:
-    members, others = (membership_scores(side, synthetic) for side in (training, holdout))
-    label = np.repeat([True, False], [len(members), len(others)])
-    scores = np.concatenate([members, others])
-    estimate = from_seeds(lambda rows: [auroc(label[rows], scores[rows])], len(label))
-    rate = true_positive_rate_at(members, others)
-    caught = wilson(round(rate * len(members)), len(members))
-    return [
-        _measure(
-            "membership AuROC",
-            estimate.value,
-            estimate.low,
-            estimate.high,
-            ceiling=0.5,
-            floor=1.0,
-            explanation=(
-                "How well distance to the synthetic rows tells members from others; chance is one half."
-            ),
-        ),
-        _measure(
-            "membership true positives at 1 % false positives",
-            rate,
-            caught.low,
-            caught.high,
-            ceiling=0.01,
-            floor=1.0,
-            explanation=(
-                "Share of members that the same attacker recognises at 1 % false alarms; chance is 1 %."
-            ),
-        ),
-    ]
 
 
 def _measure(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from understudy.errors import EvaluationError
+from understudy.errors import EvaluationError, TooFewRows
 from understudy.evaluation.neighbours import nearest_distances, radii, within_any
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def frechet_distance(first: Floats, second: Floats) -> float:
     which are real and not negative.
     """
     if min(len(first), len(second)) < 2:
-        raise EvaluationError("the Fréchet distance needs at least two rows on each side.")
+        raise TooFewRows("the Fréchet distance needs at least two rows on each side.")
     gap = first.mean(axis=0) - second.mean(axis=0)
     sigma_1, sigma_2 = np.cov(first, rowvar=False), np.cov(second, rowvar=False)
     sigma_1, sigma_2 = np.atleast_2d(sigma_1), np.atleast_2d(sigma_2)
@@ -114,11 +114,22 @@ class Manifold:
     density: float
     coverage: float
 
+    def score(self, name: str) -> float:
+        """One of the shares, or two of them together by their harmonic mean, density cut at 1."""
+        joint = {
+            "precision and recall": (self.precision, self.recall),
+            "density and coverage": (min(1.0, self.density), self.coverage),
+        }
+        if name not in joint:
+            return float(getattr(self, name))
+        first, second = joint[name]
+        return 2 * first * second / (first + second) if first + second > 0 else 0.0
+
 
 def manifold_scores(real: Floats, synthetic: Floats, k: int = 5) -> Manifold:
     """Precision, recall, density and coverage with k-nearest-neighbour balls as manifolds."""
     if min(len(real), len(synthetic)) <= k:
-        raise EvaluationError(f"manifold scores with k = {k} need more than {k} rows on each side.")
+        raise TooFewRows(f"manifold scores with k = {k} need more than {k} rows on each side.")
     real_radius, synthetic_radius = radii(real, k), radii(synthetic, k)
     inside_real = within_any(synthetic, real, real_radius)
     inside_synthetic = within_any(real, synthetic, synthetic_radius)

@@ -87,6 +87,7 @@ def from_seeds(
     score: Callable[[npt.NDArray[np.intp]], Sequence[float]],
     rows: int,
     *,
+    strata: npt.NDArray[Any] | None = None,
     replicates: int = 50,
     seed: int = 0,
     low: float = 0.0,
@@ -97,6 +98,8 @@ def from_seeds(
     Args:
         score: takes row numbers, returns the score on these rows for each training seed.
         rows: number of test rows.
+        strata: a class for each row; a resample that lacks one is drawn again within the classes, so that a score
+            which needs all of them is always defined.
         replicates: bootstrap resamples of the rows.
         seed: of the bootstrap.
         low: smallest possible score.
@@ -106,13 +109,25 @@ def from_seeds(
         raise EvaluationError("a score needs at least one test row, got none.")
     per_seed = np.asarray(score(np.arange(rows)), dtype=float)
     generator = np.random.default_rng(seed)
-    resampled = [float(np.nanmean(score(generator.integers(0, rows, rows)))) for _ in range(replicates)]
-    between_rows = Z95 * float(np.nanstd(resampled, ddof=1)) if replicates > 1 else 0.0
+    resampled = np.array([np.mean(score(_resample(rows, strata, generator))) for _ in range(replicates)])
+    defined = resampled[~np.isnan(resampled)]
+    between_rows = Z95 * float(np.std(defined, ddof=1)) if len(defined) > 1 else 0.0
     between_seeds = 0.0
     if len(per_seed) > 1:
         quantile = float(stats.t.ppf(0.975, len(per_seed) - 1))
         between_seeds = quantile * float(per_seed.std(ddof=1)) / math.sqrt(len(per_seed))
     return Estimate.around(float(per_seed.mean()), math.hypot(between_rows, between_seeds), low, high)
+
+
+def _resample(
+    rows: int, strata: npt.NDArray[Any] | None, generator: np.random.Generator
+) -> npt.NDArray[np.intp]:
+    """Rows drawn with replacement; drawn again within each class if one of the classes was missed."""
+    drawn = generator.integers(0, rows, rows)
+    if strata is None or len(np.unique(strata[drawn])) == len(np.unique(strata)):
+        return drawn
+    groups = [np.flatnonzero(strata == one) for one in np.unique(strata)]
+    return np.concatenate([group[generator.integers(0, len(group), len(group))] for group in groups])
 
 
 def wilson(successes: int, trials: int) -> Estimate:

@@ -10,6 +10,7 @@ trainings can run in threads side by side and each gives what it gives alone.
 
 from __future__ import annotations
 
+import copy
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,14 @@ from understudy.errors import EvaluationError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["SmallCNN", "fit_cnn", "fit_logits", "predict_both", "predict_features", "predict_probabilities"]
+__all__ = [
+    "SmallCNN",
+    "fit_cnn",
+    "fit_until_worse",
+    "predict_both",
+    "predict_features",
+    "predict_probabilities",
+]
 
 Floats = npt.NDArray[np.floating[Any]]
 Ints = npt.NDArray[np.integer[Any]]
@@ -102,48 +110,66 @@ def fit_cnn(
     """
     targets = torch.as_tensor(np.ascontiguousarray(labels, dtype=np.int64))
     epochs = max(epochs, min(60, LEAST_STEPS * BATCH // max(1, len(labels))))
-    return fit_logits(
-        images,
-        targets,
-        classes,
-        seed=seed,
-        epochs=epochs,
-        filters=filters,
-        shift=shift,
-        on_progress=on_progress,
-    )
-
-
-def fit_logits(
-    images: Floats,
-    targets: torch.Tensor,
-    outputs: int,
-    *,
-    seed: int,
-    epochs: int,
-    filters: int,
-    shift: int = 0,
-    on_progress: Callable[[float], None] | None = None,
-) -> SmallCNN:
-    """The training loop behind `fit_cnn`."""
     data, chance = _tensor(images), torch.Generator().manual_seed(seed)
-    model = _made(data.shape, outputs, filters, seed)
+    model = _made(data.shape, classes, filters, seed)
     optimiser = torch.optim.Adam(model.parameters(), lr=4e-3)
     steps = max(1, epochs * -(-len(data) // BATCH))
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, max_lr=4e-3, total_steps=steps)
-    model.train()
     for epoch in range(epochs):
-        for rows in torch.split(torch.randperm(len(data), generator=chance), BATCH):
-            if len(rows) > 1:
-                logits = model(_shifted(data[rows], shift, chance), chance)
-                optimiser.zero_grad(set_to_none=True)
-                nn.functional.cross_entropy(logits, targets[rows]).backward()  # type: ignore[no-untyped-call]
-                optimiser.step()
-            schedule.step()
+        _pass(model, optimiser, data, targets, chance, shift, after=schedule.step)
         if on_progress:
             on_progress((epoch + 1) / epochs)
-    model.eval()
-    return model
+    return model.eval()
+
+
+def fit_until_worse(
+    images: Floats,
+    targets: torch.Tensor,
+    held_images: Floats,
+    held_targets: torch.Tensor,
+    classes: int,
+    *,
+    seed: int,
+    patience: int = 3,
+    most_passes: int = 40,
+) -> SmallCNN:
+    """Train until so many passes in a row do not lower the loss on held-out images; returned is the best state."""
+    data, chance = _tensor(images), torch.Generator().manual_seed(seed)
+    model = _made(data.shape, classes, 16, seed)
+    optimiser = torch.optim.Adam(model.parameters(), lr=1e-3)
+    best, state, waited = np.inf, copy.deepcopy(model.state_dict()), 0
+    for _ in range(most_passes):
+        _pass(model, optimiser, data, targets, chance, 0)
+        model.eval()
+        chances = torch.as_tensor(predict_probabilities(model, held_images)).clamp_min(1e-12)
+        loss = float(nn.functional.nll_loss(chances.log(), held_targets))
+        waited += 1
+        if loss < best:
+            best, state, waited = loss, copy.deepcopy(model.state_dict()), 0
+        if waited == patience:
+            break
+    model.load_state_dict(state)
+    return model.eval()
+
+
+def _pass(
+    model: SmallCNN,
+    optimiser: torch.optim.Optimizer,
+    data: torch.Tensor,
+    targets: torch.Tensor,
+    chance: torch.Generator,
+    shift: int,
+    after: Callable[[], None] = lambda: None,
+) -> None:
+    """One pass over the images in a new order."""
+    model.train()
+    for rows in torch.split(torch.randperm(len(data), generator=chance), BATCH):
+        if len(rows) > 1:
+            logits = model(_shifted(data[rows], shift, chance), chance)
+            optimiser.zero_grad(set_to_none=True)
+            nn.functional.cross_entropy(logits, targets[rows]).backward()  # type: ignore[no-untyped-call]
+            optimiser.step()
+        after()
 
 
 def _made(shape: torch.Size, outputs: int, filters: int, seed: int) -> SmallCNN:

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from understudy.errors import EvaluationError
+from understudy.errors import TooFewRows
 from understudy.evaluation.intervals import Estimate, from_seeds
 from understudy.evaluation.result import Better, Group, Measure
 from understudy.evaluation.scores import auroc
 
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from understudy.evaluation.layout import Layout
+
 __all__ = ["pmse", "propensity", "propensity_scores"]
 
 Floats = npt.NDArray[np.floating[Any]]
-Table = tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]
 MOST_ROWS = 20_000
+LEAST_ROWS = 100
+"""With fewer of each, the classifier's trees have no room for a split, and one half would say nothing."""
 
 
 def pmse(scores: Floats, share: float) -> float:
@@ -34,13 +40,16 @@ def propensity_scores(
 
     Returns:
         For each row whether it is synthetic, and its score.
+
+    Raises:
+        TooFewRows: there are fewer than 100 rows of a kind.
     """
     from sklearn.ensemble import HistGradientBoostingClassifier
     from sklearn.model_selection import StratifiedKFold, cross_val_predict
 
     rows = min(len(real), len(synthetic), MOST_ROWS)
-    if rows < 4:
-        raise EvaluationError(f"telling real from synthetic needs at least 4 rows of each, got {rows}.")
+    if rows < LEAST_ROWS:
+        raise TooFewRows(f"it takes {LEAST_ROWS} real and as many synthetic rows, there are {rows}.")
     generator = np.random.default_rng(seed)
     sides = [side[generator.choice(len(side), rows, replace=False)] for side in (real, synthetic)]
     label = np.repeat([False, True], rows)
@@ -50,23 +59,32 @@ def propensity_scores(
     return label, scores
 
 
-def propensity(real: Table, synthetic: Table, reference: Table | None) -> tuple[Measure, Measure]:
-    """The two-sample AuROC and pMSE of coded tables; the floor is what disjoint tables get."""
-    label, scores = propensity_scores(_features(real), _features(synthetic))
-    best = None if reference is None else propensity_scores(_features(real), _features(reference))
+def propensity(
+    synthetic: pd.DataFrame, test: pd.DataFrame, layout: Layout, reference: pd.DataFrame | None = None
+) -> tuple[Measure, Measure]:
+    """The two-sample AuROC and pMSE of tables; the floor is what disjoint tables get.
+
+    Raises:
+        TooFewRows: there are too few rows to tell anything.
+    """
+    real = _features(test, layout)
+    label, scores = propensity_scores(real, _features(synthetic, layout))
+    enough = reference is not None and len(reference) >= LEAST_ROWS
+    best = propensity_scores(real, _features(reference, layout)) if reference is not None and enough else None
     return _two_sample(label, scores, best), _pmse(scores, best)
 
 
-def _features(table: Table) -> Floats:
-    codes, numbers = table
-    categorical = codes[:, numbers.shape[1] :]
-    return np.concatenate([numbers, categorical], axis=1)
+def _features(frame: pd.DataFrame, layout: Layout) -> Floats:
+    categorical = layout.codes(frame)[:, len(layout.numeric) :]
+    return np.concatenate([layout.numbers(frame), categorical], axis=1)
 
 
 def _two_sample(
     label: npt.NDArray[np.bool_], scores: Floats, best: tuple[npt.NDArray[np.bool_], Floats] | None
 ) -> Measure:
-    estimate = from_seeds(lambda rows: [auroc(label[rows], scores[rows])], len(label), replicates=30)
+    estimate = from_seeds(
+        lambda rows: [auroc(label[rows], scores[rows])], len(label), strata=label, replicates=30
+    )
     return Measure(
         "two-sample AuROC",
         estimate.value,

@@ -10,6 +10,7 @@
 | for tables, the one-way marginal of each column | number of columns |
 
 so adding or removing a row moves the vector by √(2 + classes + columns) in the L2 norm. `RightAnswers` is one count.
+`CriteriaSums` has one part for each of m criteria, scaled so that a row moves it by one at most: √m in all.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import torch
 
-from understudy.evaluation.run import labelled
+from understudy.evaluation.sources import labelled
 from understudy.records.encode import Encoded, decode
 
 if TYPE_CHECKING:
@@ -31,12 +32,13 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from understudy.door.query import Batch
+    from understudy.evaluation.judging import Questions
     from understudy.evaluation.layout import Layout
     from understudy.schema import Schema
 
     Floats = npt.NDArray[np.floating[Any]]
 
-__all__ = ["BINS", "MeasureCounts", "RightAnswers", "column_counts"]
+__all__ = ["BINS", "CriteriaSums", "MeasureCounts", "RightAnswers", "column_counts"]
 
 BINS = 20
 _ROWS_AT_ONCE = 20_000
@@ -108,3 +110,25 @@ class RightAnswers:
         assert batch.labels is not None
         guesses = self._predictor(batch.x.numpy()).argmax(axis=1)
         sums[0] += int((guesses == batch.labels.numpy()).sum())
+
+
+class CriteriaSums:
+    """The sums from which all criteria are judged.
+
+    Args:
+        questions: made from the release alone.
+    """
+
+    rows_at_once: ClassVar[int] = _ROWS_AT_ONCE
+
+    def __init__(self, questions: Questions) -> None:
+        self._questions, self.sensitivity = questions, questions.sensitivity
+
+    def zero(self) -> list[Tensor]:
+        """No rows."""
+        return [torch.zeros(self._questions.size, dtype=torch.float64)]
+
+    def add(self, sums: list[Tensor], batch: Batch) -> None:
+        """PRIVATE: add the answers of a batch."""
+        labels = None if batch.labels is None else batch.labels.numpy()
+        sums[0] += torch.from_numpy(self._questions.sum(Encoded(batch.x.numpy(), labels)))

@@ -21,11 +21,13 @@ from understudy.door.door import Door
 from understudy.door.noise import SecureNoise
 from understudy.door.source import Rows as DoorRows
 from understudy.errors import EvaluationError
+from understudy.evaluation.judging import Questions
 from understudy.evaluation.layout import Layout
 from understudy.evaluation.learners import Learner, train
-from understudy.evaluation.queries import BINS, MeasureCounts, column_counts
+from understudy.evaluation.queries import BINS, CriteriaSums, MeasureCounts, column_counts
 from understudy.evaluation.result import Better, Group, Measure
-from understudy.evaluation.run import Evaluated, ReleaseSource, Rows
+from understudy.evaluation.scores import auroc_from_histograms
+from understudy.evaluation.sources import Evaluated, ReleaseSource, Rows
 from understudy.evaluation.tables import total_variation
 from understudy.privacy.calibration import noise_for
 from understudy.privacy.mechanisms import Charge, GaussianRelease
@@ -35,10 +37,19 @@ from understudy.schema import TableSchema
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from understudy.door.query import Published, Query
+    from understudy.evaluation.criteria import Criteria
+    from understudy.evaluation.result import Judged
     from understudy.evaluation.utility import Labelled
     from understudy.privacy.budget import Budget
 
-__all__ = ["PublishedMeasures", "auroc_from_histograms", "evaluation_charge", "publish_measures"]
+__all__ = [
+    "PublishedCriteria",
+    "PublishedMeasures",
+    "evaluation_charge",
+    "publish_criteria",
+    "publish_measures",
+]
 
 Floats = npt.NDArray[np.floating[Any]]
 PURPOSE = "published evaluation"
@@ -96,16 +107,6 @@ class _Counts:
         )
 
 
-def auroc_from_histograms(members: Floats, others: Floats) -> float:
-    """AuROC of scores known by bins only, ties within a bin counted half; negative counts are taken as zero."""
-    members, others = np.maximum(members, 0), np.maximum(others, 0)
-    pairs = members.sum() * others.sum()
-    if pairs <= 0:
-        return 0.5
-    below = np.concatenate([[0.0], np.cumsum(others)[:-1]])
-    return float((members * (below + others / 2)).sum() / pairs)
-
-
 def evaluation_charge(budget: Budget) -> Charge:
     """The Gaussian release that spends the budget on one evaluation."""
     sigma = noise_for(lambda noise: [Charge(PURPOSE, GaussianRelease(noise))], budget)
@@ -136,22 +137,74 @@ def publish_measures(
     Raises:
         EvaluationError: the schema has no label, or the charge is not a single Gaussian release.
     """
-    mechanism = charge.mechanism
-    if not isinstance(mechanism, GaussianRelease) or mechanism.count != 1:
-        raise EvaluationError(f"one evaluation is one Gaussian release, got the charge {charge}.")
+    _check(charge)
     drawn = ReleaseSource(release).draw(rows, seed)
     predictor = train(learner, drawn.features, drawn.labels, drawn.classes, seed)
     layout = Layout.of(release.schema) if isinstance(release.schema, TableSchema) else None
-    if reserve is not None:
-        reserve(charge)
-    encoded = encode(test, release.schema)
     query = MeasureCounts(release.schema, drawn.classes, layout, predictor)
-    private = DoorRows.of(encoded, release.schema)
-    seen = Door(private, (charge,), SecureNoise()).publish(charge.purpose, query)
+    seen = _published(query, release, test, charge, reserve)
     sizes = () if layout is None else layout.sizes
     shares = _synthetic_marginals(release, layout, rows, seed)
     measures = _measures(seen.value.numpy(), seen.deviation, drawn, sizes, shares, learner)
     return PublishedMeasures(measures, charge, query.sensitivity)
+
+
+@dataclass(frozen=True)
+class PublishedCriteria:
+    """Verdicts that are not internal, with what they cost; see `PublishedMeasures`."""
+
+    criteria: tuple[Judged, ...]
+    charge: Charge
+    sensitivity: float
+
+
+def publish_criteria(
+    release: Evaluated,
+    test: Rows,
+    criteria: Criteria,
+    charge: Charge,
+    *,
+    seed: int = 0,
+    reserve: Callable[[Charge], None] | None = None,
+) -> PublishedCriteria:
+    """Publish whether a release is good enough, judged by private test rows in one release of noisy sums.
+
+    Whatever cannot be asked is refused before the charge. A criterion passes only if its whole interval does, so that
+    noise never makes a release look better than it is.
+
+    Args:
+        release: what synthetic rows are drawn from.
+        test: private test rows.
+        criteria: what is asked.
+        charge: made by `evaluation_charge`.
+        seed: of the draw and the trainings; not of the noise.
+        reserve: called with the charge before any private row is read, to write it into the ledger.
+    """
+    _check(charge)
+    questions = Questions(criteria, release, seed=seed)
+    query = CriteriaSums(questions)
+    seen = _published(query, release, test, charge, reserve)
+    judged = questions.judged(seen.value.numpy(), deviation=seen.deviation)
+    return PublishedCriteria(judged, charge, query.sensitivity)
+
+
+def _check(charge: Charge) -> None:
+    if not isinstance(charge.mechanism, GaussianRelease) or charge.mechanism.count != 1:
+        raise EvaluationError(f"one evaluation is one Gaussian release, got the charge {charge}.")
+
+
+def _published(
+    query: Query,
+    release: Evaluated,
+    test: Rows,
+    charge: Charge,
+    reserve: Callable[[Charge], None] | None,
+) -> Published:
+    """Reserve, then read, then ask at the door."""
+    if reserve is not None:
+        reserve(charge)
+    rows = DoorRows.of(encode(test, release.schema), release.schema)
+    return Door(rows, (charge,), SecureNoise()).publish(charge.purpose, query)
 
 
 def _synthetic_marginals(

@@ -29,6 +29,7 @@ __all__ = [
     "Correlations",
     "Evaluation",
     "Group",
+    "Judged",
     "Marginal",
     "Measure",
     "Pictures",
@@ -56,6 +57,9 @@ class Group(enum.Enum):
 
     FIDELITY = "fidelity"
     """Do synthetic records look like real ones?"""
+
+    DISCLOSURE = "disclosure"
+    """What does the release tell about the people it was trained on?"""
 
     CLOSENESS = "closeness"
     """Do synthetic records lie suspiciously close to the training records?"""
@@ -110,6 +114,41 @@ class Measure:
     def __str__(self) -> str:
         interval = "" if self.low is None or self.high is None else f" [{self.low:.4g}, {self.high:.4g}]"
         return f"{self.name}: {self.value:.4g}{self.unit}{interval}"
+
+
+@dataclass(frozen=True)
+class Judged:
+    """The verdict on one criterion.
+
+    Args:
+        name: what the data is needed for.
+        kind: of the criterion.
+        value: how far the answer of synthetic rows lies from that of real rows, or what a classifier reaches.
+        limit: what the value is held against.
+        better: which way the value improves.
+        passed: whether it is good enough; with noise, whether that is shown by the whole interval.
+        low: lower end of the 95 % interval that noise leaves, None if there is no noise.
+        high: its upper end.
+        ceiling: what other real rows reach in the place of synthetic ones, None if it is not known.
+        internal: True if private rows were read and no mechanism covers that.
+    """
+
+    name: str
+    kind: str
+    value: float
+    limit: float
+    better: Better
+    passed: bool
+    low: float | None = None
+    high: float | None = None
+    ceiling: float | None = None
+    internal: bool = True
+
+    @property
+    def asks(self) -> str:
+        """The value beside its limit, in signs."""
+        interval = "" if self.low is None or self.high is None else f" ({self.low:.3g} to {self.high:.3g})"
+        return f"{self.value:.3g}{interval} {'≤' if self.better is Better.LOWER else '≥'} {self.limit:g}?"
 
 
 def fidelity_measure(
@@ -220,6 +259,8 @@ class Evaluation:
         correlations: correlation matrices for charts; internal.
         pictures: neighbours for a side-by-side view; internal.
         notes: what a reader should know about how it was measured.
+        not_measured: what could not be measured, and why; internal.
+        criteria: what the release was held against.
     """
 
     measures: tuple[Measure, ...]
@@ -230,6 +271,8 @@ class Evaluation:
     correlations: Correlations | None = None
     pictures: Pictures | None = None
     notes: tuple[str, ...] = ()
+    not_measured: tuple[str, ...] = ()
+    criteria: tuple[Judged, ...] = ()
 
     def __post_init__(self) -> None:
         counts = Counter(measure.name for measure in self.measures)
@@ -260,14 +303,32 @@ class Evaluation:
             marginals=(),
             correlations=None,
             pictures=None,
+            not_measured=(),
+            criteria=tuple(one for one in self.criteria if not one.internal),
         )
+
+    @property
+    def verdict(self) -> str | None:
+        """What the release is good enough for and what not, in one sentence; None without criteria.
+
+        A criterion that was judged twice, exactly and with noise, must have passed both times.
+        """
+        if not self.criteria:
+            return None
+        failed = dict.fromkeys(one.name for one in self.criteria if not one.passed)
+        passed = [one.name for one in self.criteria if one.name not in failed]
+        good = f"good enough for {_listed(list(dict.fromkeys(passed)))}" if passed else ""
+        bad = f"{'not' if passed else 'not good enough'} for {_listed(list(failed))}" if failed else ""
+        sentence = ", ".join(part for part in (good, bad) if part)
+        return sentence[0].upper() + sentence[1:] + "."
 
     def to_dict(self) -> dict[str, Any]:
         """Plain dictionaries, lists and numbers."""
         plain = dataclasses.asdict(self)
         for measure in plain["measures"]:
-            measure["better"] = measure["better"].value
             measure["group"] = measure["group"].value
+        for one in (*plain["measures"], *plain["criteria"]):
+            one["better"] = one["better"].value
         return plain
 
     def to_json(self) -> str:
@@ -301,6 +362,23 @@ class Evaluation:
             if self.of(group):
                 table.add_section()
         return table
+
+    def criteria_table(self) -> Table:
+        """A rich table: one line per criterion."""
+        from rich.table import Table
+
+        table = Table(title="Criteria", caption="† reads private rows: internal, not for publication")
+        for heading in ("needed for", "kind", "value and limit", "real rows", "verdict"):
+            table.add_column(heading)
+        for one in self.criteria:
+            name = f"{one.name} †" if one.internal else one.name
+            best = "–" if one.ceiling is None else f"{one.ceiling:.3g}"
+            table.add_row(name, one.kind, one.asks, best, "pass" if one.passed else "FAIL")
+        return table
+
+
+def _listed(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else ", ".join(names[:-1]) + " and " + names[-1]
 
 
 def _cells(measure: Measure) -> tuple[str, ...]:

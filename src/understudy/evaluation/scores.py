@@ -7,7 +7,6 @@ held against scikit-learn by the tests.
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = [
     "accuracy",
     "auroc",
+    "auroc_from_histograms",
     "average_precision",
     "balanced_accuracy",
     "macro_auroc",
@@ -66,6 +66,16 @@ def auroc(positive: npt.NDArray[np.bool_], score: Floats) -> float:
     return (rank_sum - positives * (positives + 1) / 2) / (positives * negatives)
 
 
+def auroc_from_histograms(members: Floats, others: Floats) -> float:
+    """AuROC of scores known by bins only, ties within a bin counted half; negative counts are taken as zero."""
+    members, others = np.maximum(members, 0), np.maximum(others, 0)
+    pairs = members.sum() * others.sum()
+    if pairs <= 0:
+        return 0.5
+    below = np.concatenate([[0.0], np.cumsum(others)[:-1]])
+    return float((members * (below + others / 2)).sum() / pairs)
+
+
 def macro_auroc(labels: Ints, probabilities: Floats) -> float:
     """Unweighted mean of the one-vs-rest AuROC of the classes that occur in the labels."""
     present = np.unique(labels)
@@ -96,15 +106,11 @@ def average_precision(positive: npt.NDArray[np.bool_], score: Floats) -> float:
 
 
 def rare_class_precision(labels: Ints, probabilities: Floats, classes: Sequence[int]) -> float:
-    """Mean average precision of the given classes, of those that occur in the labels (NaN if none does)."""
-    present = [c for c in classes if (labels == c).any()]
-    if not present:
-        return math.nan
-    return float(np.mean([average_precision(labels == c, probabilities[:, c]) for c in present]))
+    """Mean average precision of the given classes, all of which occur in the labels."""
+    return float(np.mean([average_precision(labels == c, probabilities[:, c]) for c in classes]))
 
 
 def rare_classes(labels: Ints) -> list[int]:
-    """The classes that occur with less than half of an equal share of the rows, or the least frequent one."""
+    """The classes that occur with less than half of an equal share of the rows; often there is none."""
     present, counts = np.unique(labels, return_counts=True)
-    rare = present[counts < 0.5 * len(labels) / len(present)]
-    return [int(c) for c in (rare if len(rare) else present[[counts.argmin()]])]
+    return [int(label) for label in present[counts < 0.5 * len(labels) / len(present)]]

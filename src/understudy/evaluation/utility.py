@@ -10,7 +10,7 @@ knows the class shares of the test labels and nothing else.
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -48,11 +48,13 @@ class Labelled:
         features: (rows, columns), or (rows, channels, height, width) with values in [-1, 1] for images.
         labels: 0 to classes - 1.
         classes: how many classes the schema has, whether they occur here or not.
+        names: of the classes; their numbers stand for them if it is empty.
     """
 
     features: Floats
     labels: Ints
     classes: int
+    names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if len(self.features) != len(self.labels):
@@ -67,15 +69,19 @@ class Labelled:
 
     def rows(self, places: Ints) -> Labelled:
         """Some of the rows, in this order."""
-        return Labelled(self.features[places], self.labels[places], self.classes)
+        return replace(self, features=self.features[places], labels=self.labels[places])
 
     def with_rows_of(self, other: Labelled) -> Labelled:
         """These rows followed by the other's."""
-        return Labelled(
-            np.concatenate([self.features, other.features]),
-            np.concatenate([self.labels, other.labels]),
-            self.classes,
+        return replace(
+            self,
+            features=np.concatenate([self.features, other.features]),
+            labels=np.concatenate([self.labels, other.labels]),
         )
+
+    def name(self, label: int) -> str:
+        """What a class is called."""
+        return self.names[label] if self.names else str(label)
 
 
 class Source(Protocol):
@@ -96,28 +102,35 @@ class Score:
 
 
 def scores_of(test: Labelled) -> tuple[Score, ...]:
-    """The scores that are computed for every classifier; the rare classes are those of the test labels."""
-    rare = scores.rare_classes(test.labels)
-    return (
+    """The scores that these test labels define: ranking needs two classes, and a rare class must be there."""
+    found = [
         Score("accuracy", scores.accuracy, "Share of real test rows that are classified right."),
         Score(
             "balanced accuracy", scores.balanced_accuracy, "Mean over classes of the share classified right."
         ),
-        Score(
-            "macro AuROC",
-            scores.macro_auroc,
-            "Mean over classes of the chance to rank a member above others.",
-        ),
-        Score("micro AuROC", scores.micro_auroc, "AuROC over all pairs of a test row and a class."),
-        Score(
-            "rare-class average precision",
-            partial(scores.rare_class_precision, classes=rare),
-            (
-                f"Mean area under the precision-recall curve of the rare classes ({len(rare)} "
-                f"of {test.classes})."
+    ]
+    if len(np.unique(test.labels)) > 1:
+        found += [
+            Score(
+                "macro AuROC",
+                scores.macro_auroc,
+                "Mean over classes of the chance to rank a member above others.",
             ),
-        ),
-    )
+            Score("micro AuROC", scores.micro_auroc, "AuROC over all pairs of a test row and a class."),
+        ]
+    rare = scores.rare_classes(test.labels)
+    if rare:
+        names = ", ".join(test.name(label).replace(": ", " ") for label in rare)
+        found.append(
+            Score(
+                f"average precision of rare class {names}"
+                if len(rare) == 1
+                else f"mean average precision of {len(rare)} rare classes",
+                partial(scores.rare_class_precision, classes=rare),
+                f"Area under the precision-recall curve of what has less than half of an equal share: {names}.",
+            )
+        )
+    return tuple(found)
 
 
 def utility(
@@ -227,7 +240,7 @@ def _estimate(score: Score, predicted: Sequence[Floats], test: Labelled) -> Esti
     def on_rows(rows: npt.NDArray[np.intp]) -> list[float]:
         return [score.compute(test.labels[rows], probabilities[rows]) for probabilities in predicted]
 
-    return from_seeds(on_rows, len(test), replicates=20 if len(test) > 5000 else 50)
+    return from_seeds(on_rows, len(test), strata=test.labels, replicates=20 if len(test) > 5000 else 50)
 
 
 def _measure(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from understudy.data import known
 from understudy.evaluation.domain import domain_classifier
 from understudy.evaluation.intervals import wilson
-from understudy.evaluation.run import labelled
+from understudy.evaluation.sources import labelled
 from understudy.records.encode import encode
 
 if TYPE_CHECKING:

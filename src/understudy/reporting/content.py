@@ -71,6 +71,7 @@ class Content:
         totals: what the charges cost together.
         examples: synthetic records.
         schema: of the records.
+        verdict: what the release is good enough for, in a sentence, or None without criteria.
         evaluation: the numbers that may be shown, or None.
         hidden: whether a public page leaves measures out; how many could tell something.
         audit: what the audit found, or None.
@@ -92,6 +93,7 @@ class Content:
     totals: tuple[Fact, ...]
     examples: pd.DataFrame | Images
     schema: Schema
+    verdict: str | None
     evaluation: Evaluation | None
     hidden: bool
     audit: Audit | None
@@ -120,6 +122,7 @@ def gather(release: Release, evaluation: Evaluation | None, audit: Audit | None,
         totals=_totals(card),
         examples=_examples(release),
         schema=release.schema,
+        verdict=None if shown is None else shown.verdict,
         evaluation=shown,
         hidden=hidden,
         audit=audit,

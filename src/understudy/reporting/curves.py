@@ -16,11 +16,10 @@ from understudy.tuning.curves import curve_points
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from understudy.tuning.curves import CurvePoint, Limits, Outcome
+    from understudy.tuning.curves import CurvePoint, Limits, Outcome, Reached
 
 __all__ = ["curves_page"]
 
-SCORES = {"accuracy": "accuracy", "macro_auroc": "macro AuROC"}
 COLOURS = ("blue", "orange", "violet", "green")
 STYLES = (0, 2, 4, 3)
 
@@ -44,7 +43,8 @@ def curves_page(
         title=title,
         style=Markup(folder.joinpath("style.css").read_text("utf-8")),  # noqa: S704 - our own file
         version=__version__,
-        figures=[_figure(score, outcomes, limits) for score in SCORES],
+        figures=[_figure(one, outcomes) for one in limits.ceilings],
+        names=[one.name for one in limits.ceilings],
         outcomes=sorted(
             outcomes, key=lambda one: (one.setting.epsilon, one.setting.label, one.setting.repeat)
         ),
@@ -53,30 +53,27 @@ def curves_page(
     )
 
 
-def _figure(score: str, outcomes: Sequence[Outcome], limits: Limits) -> tuple[str, Markup, str]:
-    curves = curve_points(outcomes, score)
+def _figure(real: Reached, outcomes: Sequence[Outcome]) -> tuple[str, Markup, str]:
+    curves = curve_points(outcomes, real.name)
     series = [
         svg.Series(label, tuple((p.epsilon, p.value) for p in points), _band(points), STYLES[k % len(STYLES)])
         for k, (label, points) in enumerate(curves.items())
     ]
-    levels = (
-        ("ceiling", float(getattr(limits, f"ceiling_{score}"))),
-        ("floor", float(getattr(limits, f"floor_{score}"))),
-    )
+    levels = (("ceiling", real.value), ("floor", real.floor))
     words = "; ".join(
         f"{one.name}: " + ", ".join(f"{y:.3f} at ε = {x:g}" for x, y in one.points) for one in series
     )
     chart = svg.curve(
-        f"{SCORES[score]} over ε",
+        f"{real.name} over ε",
         series,
         x_name="ε of one run",
-        y_name=SCORES[score],
+        y_name=real.name,
         description=words,
         levels=levels,
         logarithmic=True,
     )
     key = "; ".join(f"{label} ({COLOURS[k % len(COLOURS)]})" for k, label in enumerate(curves))
-    return SCORES[score], chart, f"Mean over repeats with 95 % interval. {key}."
+    return real.name, chart, f"Mean over repeats with 95 % interval. {key}."
 
 
 def _band(points: Sequence[CurvePoint]) -> tuple[tuple[float, float], ...]:

@@ -29,6 +29,8 @@ def as_markdown(content: Content) -> str:
         parts.append("> **NOT PRIVATE.** " + for_markdown(" ".join(content.warnings)))
     if not content.public:
         parts.append(BANNER)
+    if content.verdict is not None and content.evaluation is not None:
+        parts += [f"**{for_markdown(content.verdict)}**", _criteria(content.evaluation)]
     parts += ["## What is promised", *(for_markdown(line) for line in content.promise)]
     parts += [
         "## What was spent",
@@ -58,7 +60,8 @@ def _evaluation(evaluation: Evaluation) -> list[str]:
     headings = {
         Group.UTILITY: "Utility",
         Group.FIDELITY: "Fidelity",
-        Group.CLOSENESS: "Closeness to training records",
+        Group.DISCLOSURE: "Disclosure: membership and attributes",
+        Group.CLOSENESS: "Closeness to training records (finds copies; discouraged as a measure of privacy)",
     }
     for group in Group:
         if evaluation.of(group):
@@ -67,7 +70,22 @@ def _evaluation(evaluation: Evaluation) -> list[str]:
                 f"## {headings[group]}",
                 _table(("measure", "value", "95 % interval", "ceiling", "floor"), rows),
             ]
-    return [*parts, *(f"- {for_markdown(note)}" for note in evaluation.notes)]
+    missing = [f"not measured: {line}" for line in evaluation.not_measured]
+    return [*parts, *(f"- {for_markdown(note)}" for note in (*evaluation.notes, *missing))]
+
+
+def _criteria(evaluation: Evaluation) -> str:
+    rows = [
+        (
+            f"{one.name} †" if one.internal else one.name,
+            one.kind,
+            one.asks,
+            "–" if one.ceiling is None else f"{one.ceiling:.3g}",
+            "PASS" if one.passed else "FAIL",
+        )
+        for one in evaluation.criteria
+    ]
+    return _table(("needed for", "kind", "value and limit", "real rows", "verdict"), rows)
 
 
 def _audit(audit: Audit) -> list[str]:

@@ -14,7 +14,16 @@ from understudy.tuning.variation import Setting  # noqa: TC001 - the codec reads
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["CurvePoint", "Limits", "Outcome", "curve_points"]
+__all__ = ["CurvePoint", "Limits", "Outcome", "Reached", "curve_points"]
+
+
+@dataclass(frozen=True)
+class Reached:
+    """A score of some records, and what trivial records or a guess by class shares reach."""
+
+    name: str
+    value: float
+    floor: float
 
 
 @dataclass(frozen=True)
@@ -23,18 +32,18 @@ class Outcome:
 
     setting: Setting
     spent_epsilon: float
-    accuracy: float
-    macro_auroc: float
+    scores: tuple[Reached, ...]
+
+    def score(self, name: str) -> float:
+        """One of the scores."""
+        return next(one.value for one in self.scores if one.name == name)
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Scores of the same classifier on real training rows, and of a predictor that knows class shares only."""
+    """What real training rows reach in the place of synthetic ones, with the floors."""
 
-    ceiling_accuracy: float
-    ceiling_macro_auroc: float
-    floor_accuracy: float
-    floor_macro_auroc: float
+    ceilings: tuple[Reached, ...]
 
 
 @dataclass(frozen=True)
@@ -49,11 +58,11 @@ class CurvePoint:
 
 
 def curve_points(outcomes: Sequence[Outcome], score: str) -> dict[str, tuple[CurvePoint, ...]]:
-    """For each combination of varied settings, the score over ε."""
+    """For each combination of varied settings, one of the scores over ε."""
     found: dict[str, dict[float, list[float]]] = {}
     for outcome in outcomes:
         at = found.setdefault(outcome.setting.label, {})
-        at.setdefault(outcome.setting.epsilon, []).append(float(getattr(outcome, score)))
+        at.setdefault(outcome.setting.epsilon, []).append(outcome.score(score))
     return {
         label: tuple(_point(epsilon, values) for epsilon, values in sorted(points.items()))
         for label, points in found.items()
@@ -65,4 +74,4 @@ def _point(epsilon: float, values: list[float]) -> CurvePoint:
     if runs == 1:
         return CurvePoint(epsilon, mean, math.nan, math.nan, 1)
     half = float(stats.t.ppf(0.975, runs - 1)) * float(np.std(values, ddof=1)) / math.sqrt(runs)
-    return CurvePoint(epsilon, mean, max(0.0, mean - half), min(1.0, mean + half), runs)
+    return CurvePoint(epsilon, mean, mean - half, mean + half, runs)

@@ -30,7 +30,7 @@ from understudy.errors import EvaluationError, LedgerError, PlanError
 from understudy.evaluation.learners import train
 from understudy.evaluation.pool import in_processes
 from understudy.evaluation.queries import RightAnswers
-from understudy.evaluation.run import ReleaseSource
+from understudy.evaluation.sources import ReleaseSource
 from understudy.ledger.ledger import Ledger, Status
 from understudy.privacy.accounting import Spent, select_best, spent
 from understudy.privacy.mechanisms import Charge, GaussianRelease
@@ -124,6 +124,20 @@ def selection_cost(sweep: Sweep, settings: Sequence[Setting], choice: Choice | N
     return spent((charge,), sweep.delta)
 
 
+def refuse_unlabelled(sweep: Sweep, settings: Sequence[Setting]) -> None:
+    """Refuse, before anything is charged, to choose among runs whose records have no label to be scored by.
+
+    Raises:
+        EvaluationError: the recipe makes records without a label.
+    """
+    schema = planned(sweep, settings[0]).schema
+    if schema is None or schema.label_classes is None:
+        raise EvaluationError(
+            "--select compares runs by how many test rows a classifier gets right, and this recipe makes records "
+            "without a label. Draw curves without --select, or take a recipe that is told the label."
+        )
+
+
 def draw_runs(settings: Sequence[Setting], mean_runs: float) -> tuple[Setting, ...]:
     """A geometric number of settings, each drawn from all of them; from the operating system's entropy."""
     chance = secrets.SystemRandom()
@@ -173,6 +187,7 @@ def select(
     """
     if (folder / "best").exists():
         raise PlanError(f"{folder / 'best'} exists already. Remove it or choose another folder.")
+    refuse_unlabelled(sweep, settings)
     work = folder / f"choice-{digest(sweep, choice, *settings)}"
     charge = selection_charge(sweep, settings, choice, settings[0])
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -19,23 +19,22 @@ from typing import TYPE_CHECKING
 from understudy import codec, files
 from understudy.data.databases import Database
 from understudy.errors import EvaluationError
-from understudy.evaluation.learners import Learner, prior_predictor, train
+from understudy.evaluation.learners import Learner
 from understudy.evaluation.pool import in_processes
-from understudy.evaluation.run import ReleaseSource, labelled
-from understudy.evaluation.scores import accuracy, macro_auroc
 from understudy.planning import Plan, plan
 from understudy.privacy.accounting import Spent, spent
 from understudy.schema import refuse_open
 from understudy.synthesizers.protocol import Recipe
 from understudy.synthesizers.registry import find_recipe
 from understudy.tuning.curves import Limits, Outcome
+from understudy.tuning.scoring import Scorer
 from understudy.tuning.variation import Change, Setting, varied
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from understudy.evaluation.utility import Labelled
+    from understudy.data import Records
     from understudy.ledger.account import LedgerAccount
     from understudy.records.encode import Encoded
     from understudy.release.release import Release
@@ -63,7 +62,7 @@ class Sweep:
         recipe: what is varied.
         delta: of every run.
         rows: the public number of training rows, or None.
-        learner: the classifier whose scores are drawn.
+        learner: the classifier whose scores are drawn, where the recipe knows a label.
     """
 
     data: str | Database
@@ -140,7 +139,7 @@ def run_sweep(
         on_progress: called with a setting and its finished share.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    limits = _limits(sweep, folder)
+    limits = _limits(sweep, settings, folder)
     waiting = [setting for setting in settings if not _path(sweep, setting, folder).exists()]
     for setting in settings:
         if on_progress is not None and setting not in waiting:
@@ -158,11 +157,11 @@ def _run_one(
         release = fitted(sweep, made, tell, account)
     path = _path(sweep, setting, folder)
     save_anew(release, path.with_suffix(".release"))
-    test = labelled_rows(sweep.test, sweep.schema)
-    drawn = ReleaseSource(release).draw(sweep.rows or len(test), setting.repeat)
-    reached = _scores(sweep.learner, drawn, test, setting.repeat)
+    training, test = _real(sweep)
+    drawn = release.sample(sweep.rows or len(test), seed=setting.repeat)
+    reached = _scorer(sweep, made, training, test, folder).scores(drawn, setting.repeat)
     assert made.spent is not None
-    write_value(path, Outcome(setting, made.spent.epsilon, *reached))
+    write_value(path, Outcome(setting, made.spent.epsilon, reached))
 
 
 @contextmanager
@@ -202,25 +201,25 @@ def write_value(path: Path, value: object) -> None:
     files.write_whole(path, codec.to_json(value), error=EvaluationError, private=True)
 
 
-def _limits(sweep: Sweep, folder: Path) -> Limits:
+def _limits(sweep: Sweep, settings: Sequence[Setting], folder: Path) -> Limits:
+    """Score real training rows as runs will be scored; what cannot be measured is refused here, before a charge."""
     path = folder / f"limits-{digest(sweep)}.json"
     if not path.exists():
-        real, test = (labelled_rows(source, sweep.schema) for source in (sweep.data, sweep.test))
-        top = _scores(sweep.learner, real, test, 0)
-        guess = prior_predictor(test.labels, test.classes)(test.features)
-        floor = accuracy(test.labels, guess), macro_auroc(test.labels, guess)
-        write_value(path, Limits(*top, *floor))
+        training, test = _real(sweep)
+        scorer = _scorer(sweep, planned(sweep, settings[0]), training, test, folder)
+        write_value(path, Limits(scorer.scores(training.content, 0)))
     return codec.from_json(Limits, files.read_text(path, error=EvaluationError), error=EvaluationError)
 
 
-def _scores(learner: Learner, rows: Labelled, test: Labelled, seed: int) -> tuple[float, float]:
-    probabilities = train(learner, rows.features, rows.labels, rows.classes, seed)(test.features)
-    return accuracy(test.labels, probabilities), macro_auroc(test.labels, probabilities)
+def _real(sweep: Sweep) -> tuple[Records, Records]:
+    from understudy.data import read
+
+    return read(sweep.data, sweep.schema), read(sweep.test, sweep.schema)
 
 
-def labelled_rows(source: str | Database, schema: Schema) -> Labelled:
-    """Real rows with their classes, from a file or by a known name."""
-    return labelled(encoded_rows(source, schema), schema)
+def _scorer(sweep: Sweep, made: Plan, training: Records, test: Records, folder: Path) -> Scorer:
+    assert made.schema is not None
+    return Scorer(sweep.schema, made.schema, sweep.learner, training, test, folder)
 
 
 def encoded_rows(source: str | Database, schema: Schema) -> Encoded:
