@@ -59,9 +59,9 @@ def systems() -> dict[str, Recipe]:
     own = UNDERSTUDY_TABLES
     return {
         "understudy": own,
-        "columns only": replace(own, label_share=0.0, pair_share=0.0),
-        "columns, label pairs": replace(own, pair_share=0.0),
-        "pairs not by class": replace(own, by_class=False),
+        "columns only": replace(own, label_share=0.0, pair_share=0.0, triple_share=0.0),
+        "columns, label pairs": replace(own, pair_share=0.0, triple_share=0.0),
+        "no triples": replace(own, triple_share=0.0),
         BASELINE: replace(
             dp_cgan_tf2(32, batch=32), steps=1000, critic_optimiser=DP_CGAN_THYROID.critic_optimiser
         ),

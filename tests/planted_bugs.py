@@ -43,18 +43,18 @@ def the_labeller_does_not_clip_one_class() -> None:
 
 @bug
 def columns_of_pairs_chosen_by_exact_counts() -> None:
-    from understudy.synthesizers.marginals import fit, queries
+    from understudy.synthesizers.marginals import asking, queries
 
     exact: list[Any] = []
-    publish_add, choose = queries.LabelPairCounts.add, fit.chosen_pairs
+    publish_add, choose = queries.LabelPairCounts.add, asking._most_telling
 
     def watched(self: Any, sums: Any, batch: Any) -> None:
         publish_add(self, sums, batch)
         exact[:] = [one.clone().numpy() for one in sums]
 
     queries.LabelPairCounts.add = watched  # type: ignore[method-assign]
-    fit.chosen_pairs = lambda recipe, columns, by_label, *rest: choose(  # type: ignore[assignment]
-        recipe, columns, list(exact), *rest
+    asking._most_telling = lambda masses, by_label, most: choose(
+        masses, [one.reshape(shape.shape) for one, shape in zip(exact, by_label, strict=True)], most
     )
 
 
@@ -289,6 +289,47 @@ def a_published_mean_with_all_its_digits() -> None:
     door.Door._drawn = raw  # type: ignore[method-assign]
 
 
+@bug
+def products_of_triples_with_the_noise_of_one() -> None:
+    from understudy.synthesizers.marginals import queries
+
+    queries.ProductSums.sensitivity = 1.0  # type: ignore[assignment,method-assign]
+
+
+@bug
+def triples_chosen_by_exact_sums() -> None:
+    from understudy.synthesizers.marginals import asking, queries
+
+    exact: list[Any] = []
+    publish_add, choose = queries.ProductSums.add, asking.chosen_triples
+
+    def watched(self: Any, sums: Any, batch: Any) -> None:
+        publish_add(self, sums, batch)
+        exact[:] = [sums[0].clone()]
+
+    queries.ProductSums.add = watched  # type: ignore[method-assign]
+    asking.chosen_triples = lambda columns, _, *rest: choose(columns, exact[0], *rest)  # type: ignore[attr-defined]
+
+
+@bug
+def cells_of_piles_chosen_by_exact_counts() -> None:
+    from understudy.synthesizers.marginals import asking, queries
+
+    exact: list[Any] = []
+    publish_add, spread = queries.ColumnCounts.add, asking.stretches_of
+
+    def watched(self: Any, sums: Any, batch: Any) -> None:
+        publish_add(self, sums, batch)
+        exact[:] = [one.clone().numpy() for one in sums]
+
+    def by_exact(grid: Any, levels: Any, *rest: Any, **options: Any) -> Any:
+        same = [one for one in exact if len(one) == len(levels[-1])]
+        return spread(grid, [*levels[:-1], same[0] if same else levels[-1]], *rest, **options)
+
+    queries.ColumnCounts.add = watched  # type: ignore[method-assign]
+    asking.stretches_of = by_exact  # type: ignore[attr-defined]
+
+
 def plant(name: str) -> None:
     """Break this process."""
     BUGS[name]()
@@ -316,8 +357,8 @@ def plan_under_audit(name: str) -> Any:
     settings: dict[str, Any] = {"epsilon": 8.0, "rows": 60_000}
     if "labeller" in name or "evaluation" in name or "exact number" in name:
         return understudy.plan(digits, recipe="understudy", steps=2, **settings)
-    if "columns of pairs" in name:
-        recipe = replace(UNDERSTUDY_TABLES, columns=3, steps=2)
+    if "columns of pairs" in name or "triples" in name or "piles" in name:
+        recipe = replace(UNDERSTUDY_TABLES, columns=5, steps=2)
         return understudy.plan(known_schema("breast-cancer"), recipe=recipe, **settings)
     if "code" in name or "root of m" in name:
         codes = CodeSchema(tuple(f"c{i}" for i in range(40)))

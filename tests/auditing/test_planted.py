@@ -1,4 +1,4 @@
-"""Seventeen privacy bugs, planted one at a time: which are found by tests, which by `understudy audit`.
+"""Twenty privacy bugs, planted one at a time: which are found by tests, which by `understudy audit`.
 
 Prints the table of docs/audit.md. Takes about an hour of one core; `make test-slow` runs it.
 """
@@ -21,6 +21,8 @@ FIRST = list(BUGS)[:14]
 TESTS = {
     "labeller": ["tests/synthesizers/embedding", "tests/synthesizers/test_contract.py"],
     "columns of pairs": ["tests/synthesizers/marginals", "tests/synthesizers/test_contract.py"],
+    "triples": ["tests/synthesizers/marginals", "tests/synthesizers/test_contract.py"],
+    "piles": ["tests/synthesizers/marginals", "tests/synthesizers/test_contract.py"],
     "code": ["tests/synthesizers/codes", "tests/synthesizers/test_contract.py"],
     "root of m": ["tests/synthesizers/codes", "tests/synthesizers/test_contract.py"],
     "evaluation": ["tests/evaluation/test_released.py"],

@@ -28,7 +28,7 @@ from understudy.synthesizers.embedding.recipe import LABELLER, Lessons, LinearLa
 from understudy.synthesizers.gan import fit as gan_fit
 from understudy.synthesizers.gan.parts import DenseCritic, PublicWarmStart
 from understudy.synthesizers.gan.recipe import TRAINING
-from understudy.synthesizers.marginals.queries import CellCounts
+from understudy.synthesizers.marginals.queries import CellCounts, ProductSums
 from understudy.synthesizers.registry import find_recipe
 from understudy.synthesizers.shared import beginning
 from understudy.synthesizers.shared.parts import LABELS, ROWS
@@ -139,7 +139,7 @@ def test_feature_mean_with_too_small_a_sensitivity_is_caught(monkeypatch):
 
 
 def test_table_counts_pass_and_are_caught_without_the_root(monkeypatch):
-    """Counts of k marginals pass with noise of σ·√k, and fail with the noise of a single one."""
+    """k marginals and m products pass with noise of σ·√k and σ·√m, and fail with the noise of a single one."""
     made = tiny_plan(recipe="understudy", rows=5000, epsilon=8.0, delta=1e-5, batch=None)
 
     def found():
@@ -147,8 +147,10 @@ def test_table_counts_pass_and_are_caught_without_the_root(monkeypatch):
         return failing({reading.name: reading for reading in rehearsal_readings(seen, 1e-5)})
 
     assert found() == set()
+    monkeypatch.setattr(ProductSums, "sensitivity", 1.0)
+    assert found() == {"scores of triples"}
     monkeypatch.setattr(CellCounts, "sensitivity", 1.0)
-    assert found() == {"column counts", "label pairs", "column pairs"}
+    assert found() == {"scores of triples", "column counts", "label pairs", "column pairs"}
 
 
 def coded():

@@ -357,11 +357,9 @@ def _told(purposes: Mapping[str, int]) -> str:
 def _releases(release: Release) -> Iterator[str]:
     """Broken if the weights are not those of `model`, or if the release cannot be saved, loaded and sampled."""
     recipe, schema = release.card.plan.recipe, release.schema
-    expected = {name: (one.shape, one.dtype) for name, one in recipe.model(schema).state_dict().items()}
-    found = {name: (one.shape, one.dtype) for name, one in release.weights.items()}
-    if expected != found:
-        odd = sorted(name for name in expected | found if expected.get(name) != found.get(name))
-        yield f"releases: {', '.join(odd[:3])} is released and in the model with other shapes, or in one of them only."
+    why = recipe.model(schema).misfit(release.weights)
+    if why is not None:
+        yield f"releases: what is released does not fit the model: {why}."
         return
     try:
         with tempfile.TemporaryDirectory() as folder:

@@ -1,4 +1,4 @@
-"""Generator weights to and from safetensors bytes, checked against the network they belong to."""
+"""Generator weights to and from safetensors bytes, checked against the model they belong to."""
 
 from __future__ import annotations
 
@@ -37,47 +37,40 @@ def weights_from_bytes(blob: bytes, recipe: Recipe, schema: Schema) -> dict[str,
         ReleaseError: the bytes are not safetensors, or hold other tensors than this generator has, or a value that
             is not finite.
     """
-    expected = _expected_tensors(recipe, schema)
+    model = _unfilled(recipe, schema)
     try:
         found = load(blob)
     except (SafetensorError, ValueError, KeyError, OverflowError) as problem:
         raise ReleaseError(f"the weights are not a safetensors file: {problem}.") from problem
-    if set(found) != set(expected):
-        odd = sorted(set(found) ^ set(expected))
-        raise ReleaseError(f"the weights do not belong to this generator: {', '.join(odd[:5])} …")
     for name, tensor in found.items():
-        like = expected[name]
-        if tensor.shape != like.shape or tensor.dtype != like.dtype:
-            raise ReleaseError(
-                f"weight {name} has shape {tuple(tensor.shape)} and type {tensor.dtype}, "
-                f"but the card describes {tuple(like.shape)} and {like.dtype}."
-            )
         if tensor.is_floating_point() and not torch.isfinite(tensor).all():
             raise ReleaseError(f"weight {name} holds a value that is not finite.")
+    why = model.misfit(found)
+    if why is not None:
+        raise ReleaseError(f"the weights do not belong to the generator that the card describes: {why}.")
     return found
 
 
 def largest_file(recipe: Recipe, schema: Schema) -> int:
     """How many bytes the weights of this generator may take: their numbers, and names and shapes before them."""
-    expected = _expected_tensors(recipe, schema)
-    header = 1024 + sum(len(name) + 256 for name in expected)
-    return header + sum(tensor.numel() * tensor.element_size() for tensor in expected.values())
+    model = _unfilled(recipe, schema)
+    return 1024 + sum(len(name) + 256 for name in model.state_dict()) + model.most_bytes
 
 
-def _expected_tensors(recipe: Recipe, schema: Schema) -> dict[str, Tensor]:
-    """Names, shapes and types of the generator's tensors, without allocating them."""
+def _unfilled(recipe: Recipe, schema: Schema) -> Model:
+    """The model with names, shapes and types of its tensors, without allocating them."""
     try:
         with torch.device("meta"):
-            state = recipe.model(schema).state_dict()
+            model = recipe.model(schema)
     except (RuntimeError, ValueError, TypeError, OverflowError, PlanError) as problem:
         raise ReleaseError(f"the card describes a generator that cannot be built: {problem}.") from problem
-    if sum(tensor.numel() for tensor in state.values()) > _LARGEST_GENERATOR:
+    if sum(tensor.numel() for tensor in model.state_dict().values()) > _LARGEST_GENERATOR:
         raise ReleaseError(f"the card describes a generator of more than {_LARGEST_GENERATOR:,} parameters.")
-    return state
+    return model
 
 
 def model_with(weights: Mapping[str, Tensor], recipe: Recipe, schema: Schema) -> Model:
     """The model with these weights, ready to draw."""
     model = recipe.model(schema)
-    model.load_state_dict(dict(weights))
+    model.take(weights)
     return model.eval()

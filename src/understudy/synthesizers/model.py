@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING
 from torch import nn
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import torch
+    from torch import Tensor
 
     from understudy.synthesizers.protocol import Drawn, Request
 
@@ -18,6 +21,9 @@ class Model(nn.Module):
     """The part of a synthesizer that is released; its weights are the file.
 
     `certainty` says how sure a labeller must be of a record's class, where the model has a labeller; else it is None.
+
+    Most models have weights of fixed shapes, those of `state_dict`. One whose shapes are known only once it is fitted
+    overrides `most_bytes`, `misfit` and `take`.
     """
 
     certainty: float | None = None
@@ -25,3 +31,35 @@ class Model(nn.Module):
     def draw(self, request: Request, source: torch.Generator) -> Drawn:
         """Synthetic records; each kind of model has its own way."""
         raise NotImplementedError
+
+    @property
+    def most_bytes(self) -> int:
+        """How many bytes the numbers of its weights take, at most."""
+        return sum(one.numel() * one.element_size() for one in self.state_dict().values())
+
+    def misfit(self, weights: Mapping[str, Tensor]) -> str | None:
+        """Why these are not weights of this model, as the end of a sentence; None if they are."""
+        expected = self.state_dict()
+        problem = self._misfit_by_names(weights, {name: one.dtype for name, one in expected.items()})
+        if problem is not None:
+            return problem
+        for name, like in expected.items():
+            if weights[name].shape != like.shape:
+                return f"{name} has shape {tuple(weights[name].shape)}, not {tuple(like.shape)}"
+        return None
+
+    def _misfit_by_names(
+        self, weights: Mapping[str, Tensor], dtypes: Mapping[str, torch.dtype]
+    ) -> str | None:
+        """Why the names and types are not those of this model; None if they are."""
+        odd = sorted(set(weights) ^ set(dtypes))
+        if odd:
+            return f"{', '.join(odd[:5])} is in the file or in the model, and not in both"
+        for name, dtype in dtypes.items():
+            if weights[name].dtype != dtype:
+                return f"{name} has type {weights[name].dtype}, not {dtype}"
+        return None
+
+    def take(self, weights: Mapping[str, Tensor]) -> None:
+        """Become the model with these weights."""
+        self.load_state_dict(dict(weights))

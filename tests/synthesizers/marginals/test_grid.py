@@ -7,7 +7,8 @@ import datetime as dt
 import numpy as np
 import pytest
 
-from understudy.schema import Continuous, Datetime, Integer, TimeUnit
+from understudy.records.line import to_line
+from understudy.schema import Continuous, Datetime, Integer, NumberScale, TimeUnit
 from understudy.synthesizers.marginals.grid import BRANCHES, Grid, grid_of
 from understudy.synthesizers.marginals.outcomes import grouped, number_outcomes
 from understudy.synthesizers.marginals.piles import (
@@ -17,6 +18,7 @@ from understudy.synthesizers.marginals.piles import (
     round_shares,
     stretches_of,
     with_piles,
+    with_special,
 )
 
 COLUMNS = [
@@ -27,6 +29,11 @@ COLUMNS = [
     Continuous("e", 0.0, 0.6),
     Continuous("f", 0.33, 7.1),
     Datetime("g", dt.datetime(2020, 1, 1), dt.datetime(2024, 1, 1), TimeUnit.MINUTE),
+    Integer("h", 0, 1_000_000, step=10_000),
+    Integer("i", -3, 1_000_000, step=500, special=(-3, -1, 250, 999_999)),
+    Continuous("j", 0, 1e6, step=0.25, special=(0.1,)),
+    Continuous("k", 0, 50_000, decimals=1, scale=NumberScale.LOG),
+    Integer("l", 0, 100_000, scale=NumberScale.LOG, special=(99_999,)),
 ]
 
 
@@ -65,6 +72,27 @@ def test_round_amounts_lie_on_the_grid_of_plain_numbers() -> None:
     assert (grid.roundness(grid.index(encoded)) >= 2).all()
 
 
+def test_declared_steps_and_special_values_are_the_whole_grid() -> None:
+    """A step leaves its multiples, special values between them stand in their order, and nothing else exists."""
+    grid = grid_of(Integer("a", -3, 30, step=10, special=(-3, -1, 25, 20)))
+    assert grid.values(np.arange(grid.size)).tolist() == [-3, -1, 0, 10, 20, 25, 30]
+    assert grid.values(grid.special).tolist() == [-3, -1, 25, 20]
+    found = grid.index(to_line(np.array([-3.0, -1, 4, 6, 25, 24]), grid.column))  # type: ignore[arg-type]
+    assert grid.values(found).tolist() == [-3, -1, 0, 10, 25, 20]
+
+
+def test_special_values_are_piles_whatever_they_hold() -> None:
+    """A declared value gets a stretch with its own count, taken from the stretch around it; the total stays."""
+    grid = grid_of(Integer("a", 0, 999_999, special=(77, 500_000)))
+    flat = Stretches(np.array([0, 1000]), np.array([100.0, 900.0]), grid.size)
+    found = with_special(grid, flat, np.array([60.0, -5.0]))
+    alone = found.lengths == 1
+    assert found.starts[alone].tolist() == [77, 500_000]
+    assert found.masses[alone].tolist() == [60.0, 0.0]
+    assert found.masses.sum() == pytest.approx(1000)
+    assert grid.trait(np.array([77, 500_000])).tolist() == [grid.traits - 2, grid.traits - 1]
+
+
 def test_rounding_stays_within_its_limits() -> None:
     """A value goes to the nearest multiple within limits, and stays where there is none."""
     grid = grid_of(Integer("a", 3, 1003))
@@ -84,7 +112,7 @@ def found_piles(values: np.ndarray, column: Integer, noise: float) -> tuple[Grid
     """The distribution that two noisy releases tell."""
     grid, index = grid_of(column), values - column.lower
     stretches = stretches_of(grid, counts_of(grid, index, noise), noise, len(values), missing=False)
-    cells = cells_to_look_into(grid, stretches, noise)
+    cells = cells_to_look_into(grid, stretches, noise, 2**18)
     width = grid.width(grid.counted - 1)
     place = looked_up(grid, cells, index)
     counts = np.bincount(place[place >= 0], minlength=len(cells) * width).astype(np.float64)
@@ -124,12 +152,25 @@ def test_a_grid_too_fine_for_piles_is_told_by_its_roundness() -> None:
     assert shares[grid.strides.index(100) + 1 :].sum() == pytest.approx(1.0)
 
 
+def test_a_column_without_heavy_cells_is_looked_into_all_the_same() -> None:
+    """What is asked hangs on no noisy count: there is always a cell, and what noise puts beyond the end is no value."""
+    grid = grid_of(Integer("a", 0, 999_999))
+    flat = Stretches(np.array([0, 999_000]), np.array([1.0, 2.0]), grid.size)
+    cells = cells_to_look_into(grid, flat, 100.0, 2**18)
+    assert len(cells) == 1
+    last = np.array([(grid.size - 1) // grid.width(grid.counted - 1)])
+    beyond = np.full((1, grid.width(grid.counted - 1)), 1e6)
+    found = with_piles(grid, flat, last, beyond, 1.0)
+    assert int(found.starts[-1]) < grid.size
+    assert found.masses.sum() == pytest.approx(3.0)
+
+
 def test_outcomes_partition_the_grid_and_keep_its_mass() -> None:
     """Every value has one outcome, heavy values one of their own, and masses add up."""
     source = np.random.default_rng(0)
     values = np.concatenate([np.full(500, 77), source.integers(0, 5000, 4500)])
     grid, stretches = found_piles(values, Integer("a", 0, 4999), noise=2.0)
-    outcomes = number_outcomes(stretches, bins=10, tails=2, most=8, least=300, missing=False)
+    outcomes = number_outcomes(stretches, bins=10, tails=2, most=8, least=300)
     found = outcomes.of(np.arange(grid.size))
     assert set(found) == set(range(len(outcomes.masses)))
     assert np.flatnonzero(found == found[77]).tolist() == [77]
@@ -151,7 +192,7 @@ def test_values_are_drawn_from_their_outcome_with_piles_in_place() -> None:
     """Drawn values lie in their outcome; a pile too light for one keeps its share; the rest is round where told."""
     values = np.concatenate([np.full(500, 770), np.full(100, 1234), np.arange(4400) % 500 * 10])
     grid, stretches = found_piles(values, Integer("a", 0, 4999), noise=1.0)
-    outcomes = number_outcomes(stretches, bins=5, tails=0, most=8, least=300, missing=False)
+    outcomes = number_outcomes(stretches, bins=5, tails=0, most=8, least=300)
     source = np.random.default_rng(0)
     outcome = source.choice(len(outcomes.masses), 50_000, p=outcomes.masses / outcomes.masses.sum())
     shares = np.eye(len(grid.strides) + 1)[grid.strides.index(10) + 1]

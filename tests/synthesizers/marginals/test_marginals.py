@@ -9,6 +9,7 @@ import datetime as dt
 import math
 from dataclasses import replace
 from functools import cache
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -19,8 +20,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from tiny import TINY_IMAGES, TINY_TABLE
+from understudy.door.door import Door
 from understudy.door.noise import SeededNoise
-from understudy.door.query import Batch
+from understudy.door.query import Batch, Published, Query
 from understudy.door.source import Rows
 from understudy.errors import PlanError, RecipeError
 from understudy.planning import plan
@@ -38,10 +40,24 @@ from understudy.schema import (
     Schema,
     TableSchema,
 )
-from understudy.synthesizers.marginals.cells import axes_of
-from understudy.synthesizers.marginals.columns import BinnedColumn, Compared, binned
-from understudy.synthesizers.marginals.queries import CellCounts, ColumnCounts, LabelPairCounts, PairCounts
-from understudy.synthesizers.marginals.recipe import COLUMNS, LABEL_PAIRS, PAIRS, UNDERSTUDY_TABLES
+from understudy.synthesizers.marginals.columns import KnownColumn, table_columns
+from understudy.synthesizers.marginals.queries import (
+    CellCounts,
+    ColumnCounts,
+    GroupCounts,
+    LabelPairCounts,
+    PileCounts,
+    ProductSums,
+)
+from understudy.synthesizers.marginals.recipe import (
+    COLUMNS,
+    LABEL_PAIRS,
+    PAIRS,
+    PILES,
+    SCORES,
+    TRIPLES,
+    UNDERSTUDY_TABLES,
+)
 from understudy.synthesizers.registry import (
     UNDERSTUDY,
     default_recipe,
@@ -50,6 +66,7 @@ from understudy.synthesizers.registry import (
     recipe_to_toml,
 )
 from understudy.synthesizers.shared.parts import LABELS
+from understudy.synthesizers.shared.queries import LabelCounts
 
 EVERY_KIND = TableSchema(
     (
@@ -64,7 +81,7 @@ EVERY_KIND = TableSchema(
     ),
     label="outcome",
 )
-RECIPE = replace(UNDERSTUDY_TABLES, components=5, steps=3)
+RECIPE = replace(UNDERSTUDY_TABLES, components=20, steps=3)
 
 
 def frame_of_every_kind(rows: int = 64, seed: int = 0) -> pd.DataFrame:
@@ -97,82 +114,137 @@ def rows_of(rows: int = 64, seed: int = 0) -> Rows:
 # --- sensitivity --------------------------------------------------------------------------------------------
 
 
-def summed(query: CellCounts, x: np.ndarray, labels: np.ndarray) -> torch.Tensor:
-    """All exact counts of a query as one vector."""
+def summed(query: Query, x: np.ndarray, labels: np.ndarray | None) -> torch.Tensor:
+    """All exact sums of a query as one vector."""
     sums = query.zero()
-    query.add(sums, Batch(torch.from_numpy(x), torch.from_numpy(labels), SeededNoise(0)))
-    return torch.cat(sums)
+    held = None if labels is None else torch.from_numpy(labels)
+    query.add(sums, Batch(torch.from_numpy(x), held, SeededNoise(0)))
+    return torch.cat([one.flatten() for one in sums])
+
+
+class Overheard(Door):
+    """A door without noise that keeps what it is asked."""
+
+    asked: ClassVar[list[Query]] = []
+
+    def publish(self, purpose: str, query: Query) -> Published:
+        self.asked.append(query)
+        return super().publish(purpose, query)
 
 
 @cache
-def some_queries(by_class: bool) -> tuple[CellCounts, ...]:
-    """All three vectors, with bins from counts without noise: for the sensitivity any fixed bins will do."""
-    axes, rows = axes_of(EVERY_KIND), rows_of()
-    counts = ColumnCounts(axes)
-    sums = counts.zero()
-    counts.add(sums, Batch(torch.as_tensor(rows.x), torch.as_tensor(rows.labels), SeededNoise(0)))
-    levels = iter(sums)
-    columns: list[BinnedColumn] = [
-        binned(axis, RECIPE, [next(levels).numpy() for _ in range(axis.depth)], 4, 0.0, 64.0) for axis in axes
-    ]
-    groups = tuple(np.arange(column.bins) for column in columns)
-    chosen = Compared(tuple(range(len(columns))), groups, by_class=by_class)
-    return counts, LabelPairCounts(columns, 3), PairCounts(columns, chosen, 3)
+def some_queries() -> tuple[Query, ...]:
+    """All that a fit asks, with outcomes from counts without noise: for the sensitivity any fixed ones will do."""
+    Overheard.asked.clear()
+    fitter = replace(RECIPE, steps=1).fitter(EVERY_KIND, seed=0, device=torch.device("cpu"))
+    door = Overheard(rows_of(), [], SeededNoise(0), private=False, rows=64)
+    fitter.begin(door, None, lambda: None)
+    fitter.advance(door, None)
+    return tuple(Overheard.asked)
+
+
+def test_everything_that_is_declared_was_overheard() -> None:
+    """The tests of bounds look at every query of the recipe."""
+    declared = RECIPE.releases(EVERY_KIND, 64)
+    kinds = (LabelCounts, ColumnCounts, PileCounts, LabelPairCounts, GroupCounts, ProductSums, GroupCounts)
+    assert len(declared) == len(kinds)
+    assert tuple(type(one) for one in some_queries()) == kinds
 
 
 HOSTILE = st.lists(
     st.one_of(st.floats(width=32), st.sampled_from([-1.0, 0.0, 1.0, math.nan, math.inf, -math.inf, 1e30])),
-    min_size=sum(axis.width for axis in axes_of(EVERY_KIND)),
-    max_size=sum(axis.width for axis in axes_of(EVERY_KIND)),
+    min_size=sum(column.width for column in table_columns(EVERY_KIND)),
+    max_size=sum(column.width for column in table_columns(EVERY_KIND)),
 )
 
 
-def excess(record: list[float], label: int, by_class: bool) -> float:
-    """By how much one more record moves a vector beyond its claimed sensitivity, at most."""
+def excesses(record: list[float], label: int) -> list[float]:
+    """By how much one more record moves each vector beyond its claimed sensitivity."""
     before = rows_of()
     x, labels = np.asarray(before.x), np.asarray(before.labels)
     more = np.vstack([x, np.array([record], dtype=np.float32)])
-    return max(
+    return [
         float((summed(query, more, np.append(labels, label)) - summed(query, x, labels)).norm())
         - query.sensitivity
-        for query in some_queries(by_class)
-    )
+        for query in some_queries()
+    ]
+
+
+def of_kind(kind: type) -> list[int]:
+    """Where queries of a kind stand."""
+    return [place for place, one in enumerate(some_queries()) if isinstance(one, kind)]
+
+
+def some_columns() -> tuple[KnownColumn, ...]:
+    """The columns as the products know them."""
+    (query,) = (one for one in some_queries() if isinstance(one, ProductSums))
+    return tuple(query._columns)
+
+
+PILED = np.asarray(encode(frame_of_every_kind(64), EVERY_KIND).x)
+"""Records whose values are looked into, since they are those that were counted."""
 
 
 @settings(max_examples=30, deadline=None)
-@given(record=HOSTILE, label=st.integers(0, 2), by_class=st.booleans())
-def test_one_record_moves_every_vector_by_at_most_its_sensitivity(
-    record: list[float], label: int, by_class: bool
-) -> None:
-    """Whatever a record holds, it adds at most one to each marginal, and the noise is scaled for all of them."""
-    assert excess(record, label, by_class) <= 1e-9
+@given(record=HOSTILE, label=st.integers(0, 2))
+def test_one_record_moves_every_vector_by_at_most_its_sensitivity(record: list[float], label: int) -> None:
+    """Whatever a record holds, it adds at most one to each marginal and sum, and the noise is scaled for all."""
+    assert max(excesses(record, label)) <= 1e-9
 
 
 def test_the_sensitivity_is_reached() -> None:
-    """The bound is tight: an ordinary record adds one to every marginal but the deeper ones of missing values."""
+    """The bound is tight: an ordinary record without missing values adds one to every marginal."""
     x = np.asarray(rows_of(1, seed=3).x)[0].tolist()
-    assert excess(x, 0, by_class=True) > -1e-9
+    reached = dict(zip((type(one) for one in some_queries()), excesses(x, 0), strict=True))
+    assert min(reached[kind] for kind in (ColumnCounts, LabelPairCounts, GroupCounts)) > -1e-9
 
 
-@pytest.mark.parametrize("claimed", [lambda _: 1.0, lambda query: math.sqrt(len(query._sizes) - 1)])
-def test_noise_for_fewer_marginals_is_caught(claimed: object, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The planted bugs 'k marginals with sensitivity 1' and '√(k − 1)' break the bound."""
-    monkeypatch.setattr(CellCounts, "sensitivity", property(claimed))  # type: ignore[arg-type]
-    x = np.asarray(rows_of(1, seed=3).x)[0].tolist()
-    assert excess(x, 0, by_class=True) > 0
+@pytest.mark.parametrize(
+    ("kind", "claimed"),
+    [
+        (CellCounts, lambda _: 1.0),
+        (CellCounts, lambda query: math.sqrt(len(query._sizes) - 1)),
+        (PileCounts, lambda query: math.sqrt(len(query._sizes)) - 0.5),
+        (ProductSums, lambda _: 1.0),
+    ],
+)
+def test_noise_for_less_is_caught(kind: type, claimed: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The planted bugs 'k marginals with sensitivity 1', '√(k − 1)', and products noised like one of them."""
+    monkeypatch.setattr(kind, "sensitivity", property(claimed))  # type: ignore[arg-type]
+    x = np.asarray(rows_of(1, seed=3).x)
+    assert max(excesses(one.tolist(), 0)[place] for one in (*x, *PILED) for place in of_kind(kind)) > 0
+
+
+def test_leans_beyond_one_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leans that some other rule would make ten times as large move the sums no further than is claimed."""
+    query = ProductSums(
+        some_columns(), {i: np.full(one.width, 10.0) for i, one in enumerate(some_columns())}, None
+    )
+    x = np.asarray(rows_of(1, seed=3).x)
+    assert float(summed(query, x, None).norm()) <= query.sensitivity + 1e-9
+    monkeypatch.setattr(np, "clip", lambda values, *_: values)
+    loud = ProductSums(
+        some_columns(), {i: np.full(one.width, 10.0) for i, one in enumerate(some_columns())}, None
+    )
+    monkeypatch.undo()
+    assert float(summed(loud, x, None).norm()) > loud.sensitivity
 
 
 # --- the plan -----------------------------------------------------------------------------------------------
 
 
 def test_the_charges_fit_the_schema() -> None:
-    """With a label four charges, without one two, with a single column one; and they cost the whole budget."""
+    """No label, no deep grid, fewer than three columns or only one: each leaves charges out; all cost the budget."""
     labelled = plan(TINY_TABLE, epsilon=1.0, rows=10_000, recipe="understudy")
-    assert [one.purpose for one in labelled.charges] == [LABELS, COLUMNS, LABEL_PAIRS, PAIRS]
+    assert [one.purpose for one in labelled.charges] == [
+        LABELS, COLUMNS, PILES, LABEL_PAIRS, PAIRS, SCORES, TRIPLES
+    ]  # fmt: skip
     assert labelled.spent is not None
     assert 0.99 < labelled.spent.epsilon <= 1.0
     plain = plan(replace(TINY_TABLE, label=None), epsilon=1.0, rows=10_000, recipe="understudy")
-    assert [one.purpose for one in plain.charges] == [COLUMNS, PAIRS]
+    assert [one.purpose for one in plain.charges] == [COLUMNS, PILES, PAIRS, SCORES, TRIPLES]
+    two = plan(TableSchema((Binary("a"), Binary("b"))), epsilon=1.0, rows=10_000, recipe="understudy")
+    assert [one.purpose for one in two.charges] == [COLUMNS, PAIRS]
     single = plan(TableSchema((Binary("a"),)), epsilon=1.0, rows=10_000, recipe="understudy")
     assert [one.purpose for one in single.charges] == [COLUMNS]
 

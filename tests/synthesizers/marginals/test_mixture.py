@@ -16,13 +16,7 @@ from understudy.synthesizers.marginals.mixture import (
     fitted,
     started,
 )
-from understudy.synthesizers.marginals.questions import (
-    Candidates,
-    chosen_triples,
-    expected_sums,
-    leans,
-    product_sums,
-)
+from understudy.synthesizers.marginals.questions import chosen_triples, expected_sums, leans, sums_of_products
 
 
 def exact_targets(codes: np.ndarray, labels: np.ndarray, widths: tuple[int, ...]) -> Targets:
@@ -117,17 +111,21 @@ def test_a_rule_of_three_columns_is_found_and_learned() -> None:
     labels = (codes[:, 0] + codes[:, 2] + codes[:, 5]) % 2
     targets = exact_targets(codes, labels, (2,) * 6)
     mixture = fitted(targets, started(targets, 40, torch.Generator().manual_seed(0)), 100)
-    candidates = Candidates(tuple(range(6)), labelled=True)
-    leaning = [
-        leans(np.bincount(codes[:, i], minlength=2).astype(float), None, ordered=True) for i in range(6)
-    ]
+    leaning = {
+        i: leans(np.bincount(codes[:, i], minlength=2).astype(float), None, ordered=True) for i in range(6)
+    }
     of_class = leans(np.bincount(labels).astype(float), None, ordered=True)
-    records = torch.tensor(np.stack([leaning[i][codes[:, i]] for i in range(6)], axis=1), dtype=torch.float32)
-    sums = product_sums(records, torch.tensor(of_class[labels], dtype=torch.float32))
-    assert sums.numel() == candidates.count
+    records = torch.tensor(np.stack([leaning[i][codes[:, i]] for i in range(6)], axis=1))
+    plain = sums_of_products(records, torch.ones(len(codes), dtype=torch.float64))
+    sums = torch.stack([plain, sums_of_products(records, torch.tensor(of_class[labels]))])
     noisy = sums + 100 * torch.randn(sums.shape, generator=torch.Generator().manual_seed(1))
-    expected = expected_sums(mixture, leaning, candidates, targets.classes, of_class)
-    assert chosen_triples(candidates, noisy, expected, 100.0, len(codes), most=4) == [(0, 2, 5)]
+    expected = expected_sums(mixture, leaning, targets.classes, of_class)
+    chosen = chosen_triples(range(6), noisy, expected, 100.0, len(codes), most=4)
+    assert chosen.triples == ((0, 2, 5),)
+    assert chosen.surprising
+    dull = chosen_triples(range(6), len(codes) * expected, expected, 100.0, len(codes), most=4)
+    assert len(dull.triples) == 1  # something is asked whatever the noise says, but it is known to be dull
+    assert not dull.surprising
 
     counts = np.zeros((2, 2, 2, 2))
     np.add.at(counts, (labels, codes[:, 0], codes[:, 2], codes[:, 5]), 1 / len(codes))
@@ -146,25 +144,29 @@ def test_a_rule_of_three_columns_is_found_and_learned() -> None:
     assert float((made - triple.shares).abs().sum()) / 2 < 0.02
 
 
-def test_no_record_moves_a_sum_of_products_by_more_than_one() -> None:
-    """Whatever a record's leans are, even hostile ones, the vector of m sums moves by at most √m."""
-    wild = torch.randn(50, 7, generator=torch.Generator().manual_seed(0)) * 100
-    labels = torch.randn(50, generator=torch.Generator().manual_seed(1)) * 100
-    count = Candidates(tuple(range(7)), labelled=True).count
-    for row in range(50):
-        change = product_sums(wild[row : row + 1], labels[row : row + 1])
-        assert change.numel() == count
-        assert float(change.abs().max()) <= 1
-        assert float(change.norm()) <= count**0.5
-
-
 def test_sums_of_products_add_over_batches_in_the_order_of_triples() -> None:
-    """Batches add up to the whole, and each entry is the sum of its own triple's products."""
-    leaning = 2 * torch.rand(40, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64) - 1
-    whole = product_sums(leaning, None)
-    assert torch.allclose(whole, product_sums(leaning[:13], None) + product_sums(leaning[13:], None))
-    by_hand = [leaning[:, list(t)].prod(dim=1).sum() for t in itertools.combinations(range(5), 3)]
-    assert torch.allclose(whole[0], torch.stack(by_hand))
+    """Batches add up to the whole, and each entry is the weighted sum of its own triple's products."""
+    source = torch.Generator().manual_seed(0)
+    leaning = 2 * torch.rand(40, 5, generator=source, dtype=torch.float64) - 1
+    weights = torch.rand(40, generator=source, dtype=torch.float64)
+    whole = sums_of_products(leaning, weights)
+    parts = [sums_of_products(leaning[one], weights[one]) for one in (slice(13), slice(13, None))]
+    assert torch.allclose(whole, parts[0] + parts[1])
+    by_hand = [(weights * leaning[:, list(t)].prod(dim=1)).sum() for t in itertools.combinations(range(5), 3)]
+    assert torch.allclose(whole, torch.stack(by_hand))
+    assert sums_of_products(leaning[:, :2], weights).numel() == 0
+
+
+def test_targets_come_back_from_a_checkpoint() -> None:
+    """Named tensors hold everything, triples included."""
+    targets = exact_targets(*chained(50))
+    triple = Triple((slice(0, 8), slice(8, 16), slice(16, 24)), torch.rand(2, 8, 8, 8), 0.25)
+    before = Targets(**{**vars(targets), "triples": (triple, triple)})
+    after = Targets.of(before.named())
+    assert after.widths == before.widths
+    assert after.variances == before.variances
+    assert [(one.places, one.variance) for one in after.triples] == [(triple.places, 0.25)] * 2
+    assert all(torch.equal(value, after.named()[name]) for name, value in before.named().items())
 
 
 @pytest.mark.parametrize("ordered", [True, False])
@@ -193,5 +195,6 @@ def test_posterior_is_that_of_bayes() -> None:
 
 
 def test_components_are_bounded_whatever_the_number_of_classes() -> None:
-    """Few classes get many components each; many classes never fewer than sixty."""
-    assert [components_for(classes) for classes in (1, 2, 10, 1000)] == [400, 300, 60, 60]
+    """Few classes get many components each; many classes never fewer than a tenth; nobody none."""
+    assert [components_for(600, classes) for classes in (1, 2, 10, 1000)] == [400, 300, 60, 60]
+    assert components_for(1, 3) == 1

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from understudy.synthesizers.codes.without_replacement import arrivals
-from understudy.synthesizers.marginals.bins import equal_groups, on_simplex
 from understudy.synthesizers.shared.counts import Counts, single
+from understudy.synthesizers.shared.simplex import on_simplex
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -110,7 +110,7 @@ class KnownLengths:
         lengths = np.arange(1, self.chances.shape[1])
         for one, (chances, weight) in enumerate(zip(self.chances, self.weights, strict=True)):
             some = chances[1:]
-            group = equal_groups(some, _GROUPS)
+            group = _equal_groups(some, _GROUPS)
             mass = np.bincount(group, some, _GROUPS)
             mean = np.bincount(group, some * lengths, _GROUPS) / np.maximum(mass, 1e-300)
             grouped[one], shares[one] = np.where(mass > 0, mean, 1.0), weight * mass
@@ -177,3 +177,10 @@ def _rates(found: CodeStatistics) -> Tensor:
         rates = rates * (found.codes / made.clamp(min=1e-12)).clamp(0.2, 5.0)
         rates = rates / rates.sum(dim=1, keepdim=True)
     return rates
+
+
+def _equal_groups(masses: Floats, most: int) -> NDArray[np.int64]:
+    """The group of each length: at most `most` groups of neighbours with about equal mass."""
+    middle = (np.cumsum(masses) - masses / 2) / max(float(masses.sum()), 1e-9)
+    groups = np.minimum((middle * most).astype(np.int64), most - 1)
+    return np.unique(groups, return_inverse=True)[1].astype(np.int64)

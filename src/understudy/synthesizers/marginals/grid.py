@@ -1,18 +1,21 @@
 """The exact grid of a column of numbers: every value that it may hold, as a whole number; and the tree above it.
 
-Whole numbers, moments and numbers with declared decimals have the grid of their schema. Other numbers get the finest
-grid of a power of ten that float32 can tell apart, so that round values (0, 0.5, 1200) lie on it. The grid is the
-bottom of a tree: `branches` cells, each of as many, and so on, down to single values. All of it is public.
+Whole numbers, moments and numbers with a declared step or declared decimals have the grid of their schema. Other
+numbers get the finest grid of a power of ten that float32 can tell apart, so that round values (0, 0.5, 1200) lie on
+it. Declared special values that lie between two values of the grid are put between them. The grid is the bottom of a
+tree: `branches` cells, each of as many, and so on, down to single values. All of it is public.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from understudy.records.line import from_line, to_line
 from understudy.schema import GRID_LIMIT, Continuous, Datetime, Integer, TimeUnit
 
 if TYPE_CHECKING:
@@ -39,21 +42,26 @@ _MOMENT_STRIDES = {
 
 @dataclass(frozen=True)
 class Grid:
-    """The values of one column, numbered from 0.
+    """The values of one column, numbered from 0 in their order.
 
     Args:
-        size: how many values there are.
-        spacing: their distance, as a share of the distance between the bounds.
-        offset: the position of the first value from the lower bound, in steps; not positive, more than -1.
-        first: the first value in steps from zero, so that multiples of ten steps and the like can be told.
-        strides: numbers of steps of which round values are multiples, each a multiple of the one before.
+        column: whose values they are.
+        unit: the distance of neighbours; for moments 1, in units of the column.
+        first: the first value in units from zero, so that multiples of ten units and the like can be told.
+        ordinary: how many values there are beside the special ones that lie between them.
+        strides: numbers of units of which round values are multiples, each a multiple of the one before.
     """
 
-    size: int
-    spacing: float
-    offset: float
+    column: Continuous | Integer | Datetime
+    unit: float
     first: int
+    ordinary: int
     strides: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        """How many values there are."""
+        return self.ordinary + len(self._between)
 
     @property
     def depth(self) -> int:
@@ -79,31 +87,102 @@ class Grid:
         """How many levels are counted for every column."""
         return min(self.depth, COUNTED_LEVELS)
 
+    @property
+    def deep(self) -> bool:
+        """Whether the counted levels end above single values."""
+        return self.depth > self.counted
+
     def index(self, encoded: NDArray[Any]) -> Ints:
         """The number of the value nearest to each encoded one; always a valid one."""
-        share = (np.clip(np.nan_to_num(encoded.astype(np.float64)), -1, 1) + 1) / 2
-        nearest = np.rint(share / self.spacing - self.offset).astype(np.int64)
-        return np.clip(nearest, 0, self.size - 1)
+        line = np.clip(np.nan_to_num(encoded.astype(np.float64)), -1, 1)
+        if isinstance(self.column, Datetime):
+            return np.rint((line + 1) / 2 * self.column.steps).astype(np.int64)
+        values = from_line(line, self.column)
+        nearest = np.clip(np.rint(values / self.unit) - self.first, 0, self.ordinary - 1).astype(np.int64)
+        index = self._numbered(nearest)
+        for place, special in zip(self._places, self._between, strict=True):
+            index[values == special] = place
+        return index
+
+    def values(self, index: Ints) -> Floats:
+        """The value of each number, in the column's own unit (moments: units since the lower bound)."""
+        if isinstance(self.column, Datetime):
+            return index.astype(np.float64)
+        found = (self.first + self._ordinary(index)) * self.unit
+        for place, special in zip(self._places, self._between, strict=True):
+            found[index == place] = special
+        return np.clip(found, float(self.column.lower), float(self.column.upper))
 
     def encoded(self, index: Ints) -> Floats:
         """The encoded value of each number."""
-        share: Floats = np.clip((index + self.offset) * self.spacing, 0, 1)
-        return 2 * share - 1
+        values = self.values(index)
+        if isinstance(self.column, Datetime):
+            return 2 * values / self.column.steps - 1
+        return to_line(values, self.column)
+
+    @cached_property
+    def special(self) -> Ints:
+        """The numbers of the declared special values."""
+        if isinstance(self.column, Datetime):
+            return np.zeros(0, dtype=np.int64)
+        return self.index(to_line(np.array(self.column.special, dtype=np.float64), self.column))
 
     def roundness(self, index: Ints) -> Ints:
         """How many of the strides each value is a multiple of: 0 for none, `len(strides)` for all."""
         found = np.zeros(len(index), dtype=np.int64)
-        for place, stride in enumerate(self.strides, 1):
-            found[(self.first + index) % stride == 0] = place
+        from_zero = self.first + self._ordinary(index)
+        for rank, stride in enumerate(self.strides, 1):
+            found[from_zero % stride == 0] = rank
+        found[np.isin(index, self._places)] = 0
+        return found
+
+    @property
+    def traits(self) -> int:
+        """How many kinds of values `trait` tells apart."""
+        return len(self.strides) + 1 + len(self.special)
+
+    def trait(self, index: Ints) -> Ints:
+        """How round each value is, or, after those, which special value it is."""
+        found = self.roundness(index)
+        for place, special in enumerate(self.special):
+            found[index == special] = len(self.strides) + 1 + place
         return found
 
     def rounded(self, index: Ints, stride: int, low: Ints, high: Ints) -> Ints:
-        """The nearest multiple of `stride` steps in [low, high); the value itself where there is none."""
-        down = (self.first + index) // stride * stride - self.first
-        up = down + stride
+        """The nearest multiple of `stride` units in [low, high); the value itself where there is none."""
+        plain = self._ordinary(index)
+        below = (self.first + plain) // stride * stride - self.first
+        down, up = self._numbered(below), self._numbered(below + stride)
         nearer = np.where((up - index < index - down) & (up < high), up, down)
         nearer = np.where(nearer < low, up, nearer)
         return np.where((nearer >= low) & (nearer < high), nearer, index)
+
+    @cached_property
+    def _between(self) -> tuple[float, ...]:
+        """The special values that are not multiples of the unit."""
+        if isinstance(self.column, Datetime):
+            return ()
+        found = (float(one) for one in self.column.special)
+        return tuple(sorted(one for one in found if abs(one / self.unit - round(one / self.unit)) > 1e-6))
+
+    @cached_property
+    def _after(self) -> Ints:
+        """How many ordinary values lie below each special value between them."""
+        below = [math.floor(one / self.unit) - self.first + 1 for one in self._between]
+        return np.clip(np.array(below, dtype=np.int64), 0, self.ordinary)
+
+    @cached_property
+    def _places(self) -> Ints:
+        """The numbers of special values between ordinary ones."""
+        return self._after + np.arange(len(self._after))
+
+    def _numbered(self, ordinary: Ints) -> Ints:
+        """The numbers of ordinary values, which are counted without the special ones between them."""
+        return ordinary + np.searchsorted(self._after, ordinary, side="right")
+
+    def _ordinary(self, index: Ints) -> Ints:
+        """Numbers as counted without the special values between ordinary ones."""
+        return index - np.searchsorted(self._places, index, side="left")
 
 
 def grid_of(column: Continuous | Integer | Datetime) -> Grid:
@@ -111,21 +190,26 @@ def grid_of(column: Continuous | Integer | Datetime) -> Grid:
     if isinstance(column, Datetime):
         since = int(np.datetime64(column.lower, "s").astype(np.int64)) // column.unit.seconds
         # Weeks begin on a Monday; 1970 began on a Thursday.
-        first = since + 3 if column.unit is TimeUnit.DAY else since
-        first = since + 72 if column.unit is TimeUnit.HOUR else first
-        return Grid(column.steps + 1, 1 / column.steps, 0.0, first, _MOMENT_STRIDES[column.unit])
-    extent = float(column.upper) - float(column.lower)
-    if isinstance(column, Integer):
-        return Grid(int(extent) + 1, 1 / extent, 0.0, column.lower, _strides(int(extent)))
-    step, most = 10.0 ** -(column.decimals or 0), GRID_LIMIT
-    if column.decimals is None or extent / step > GRID_LIMIT:
-        step, most = 10.0 ** math.floor(math.log10(extent / _PLAIN)), _PLAIN
-        while extent / step > most:
-            step *= 10
-    first = math.floor(column.lower / step + 1e-9)
-    last = math.ceil(column.upper / step - 1e-9)
-    offset = min(0.0, first - column.lower / step)
-    return Grid(last - first + 1, step / extent, offset, first, _strides(last - first))
+        shift = {TimeUnit.DAY: 3, TimeUnit.HOUR: 72}.get(column.unit, 0)
+        return Grid(column, 1, since + shift, column.steps + 1, _MOMENT_STRIDES[column.unit])
+    if column.step is not None or isinstance(column, Integer):
+        unit = column.step or 1
+        first, last = math.ceil(column.lower / unit), math.floor(column.upper / unit)
+    else:
+        unit = _unit(column)
+        first, last = math.floor(column.lower / unit + 1e-9), math.ceil(column.upper / unit - 1e-9)
+    return Grid(column, unit, first, last - first + 1, _strides(last - first))
+
+
+def _unit(column: Continuous) -> float:
+    """The declared decimals, or the finest power of ten that float32 can tell apart."""
+    extent = column.upper - column.lower
+    if column.decimals is not None and extent * 10.0**column.decimals <= GRID_LIMIT:
+        return 10.0**-column.decimals
+    power = math.floor(math.log10(extent / _PLAIN))
+    while extent / 10.0**power > _PLAIN:
+        power += 1
+    return 10.0**power
 
 
 def _strides(steps: int) -> tuple[int, ...]:

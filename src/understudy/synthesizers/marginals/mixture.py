@@ -19,9 +19,11 @@ from typing import TYPE_CHECKING
 import torch
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from torch import Tensor
 
-__all__ = ["Mixture", "Targets", "Triple", "components_for", "fitted", "started"]
+__all__ = ["Mixture", "Targets", "Triple", "blurred", "components_for", "fitted", "started", "stepped"]
 
 _POWER = 1.7
 """Factors are raised to this power: over-relaxation, which takes half as many steps."""
@@ -70,6 +72,36 @@ class Targets:
     variances: tuple[float, float, float]
     triples: tuple[Triple, ...] = ()
 
+    def named(self) -> dict[str, Tensor]:
+        """All of it as named tensors, for a checkpoint."""
+        plain = ("classes", "columns", "labels", "groups", "pairs", "compared")
+        found = {name: getattr(self, name) for name in plain}
+        found["widths"] = torch.tensor(self.widths)
+        found["variances"] = torch.tensor(self.variances, dtype=torch.float64)
+        for place, triple in enumerate(self.triples):
+            ends = [(one.start, one.stop) for one in triple.places]
+            found[f"triple-{place}-places"] = torch.tensor(ends)
+            found[f"triple-{place}-shares"] = triple.shares
+            found[f"triple-{place}-variance"] = torch.tensor(triple.variance, dtype=torch.float64)
+        return found
+
+    @classmethod
+    def of(cls, named: Mapping[str, Tensor]) -> Targets:
+        """The same from named tensors."""
+        triples: list[Triple] = []
+        while (name := f"triple-{len(triples)}") + "-shares" in named:
+            one, two, three = (slice(*ends) for ends in named[f"{name}-places"].tolist())
+            variance = float(named[f"{name}-variance"])
+            triples.append(Triple((one, two, three), named[f"{name}-shares"], variance))
+        first, second, third = named["variances"].tolist()
+        plain = ("classes", "columns", "labels", "groups", "pairs", "compared")
+        return cls(
+            widths=tuple(named["widths"].tolist()),
+            **{name: named[name] for name in plain},
+            variances=(first, second, third),
+            triples=tuple(triples),
+        )
+
 
 @dataclass(frozen=True, eq=False)
 class Mixture:
@@ -99,9 +131,9 @@ class Mixture:
         return likely / likely.sum().clamp(min=1e-300)
 
 
-def components_for(classes: int) -> int:
-    """How many components a class has: 600 in all, no more than 400 and no fewer than 60 in one class."""
-    return min(400, max(60, 600 // classes))
+def components_for(total: int, classes: int) -> int:
+    """How many components a class has: an equal part, no more than two thirds of all and no fewer than a tenth."""
+    return max(1, total // 10, min(2 * total // 3, total // classes))
 
 
 def started(targets: Targets, components: int, source: torch.Generator, variety: float = 1.0) -> Mixture:
@@ -117,11 +149,20 @@ def fitted(targets: Targets, start: Mixture, steps: int) -> Mixture:
     """The mixture after so many steps of multiplication."""
     mixture = start
     for _ in range(steps):
-        mixture = _step(mixture, targets)
+        mixture = stepped(mixture, targets)
     return mixture
 
 
-def _step(mixture: Mixture, targets: Targets) -> Mixture:
+def blurred(mixture: Mixture, source: torch.Generator) -> Mixture:
+    """A mixture near this one whose components have parted, so that new targets find some to move."""
+    draws = 0.5 * torch.randn(mixture.chances.shape, generator=source)
+    chances = _each_column((mixture.chances + 1e-4) * draws.exp(), mixture.widths)
+    shares = 0.5 * mixture.shares + 0.5 / mixture.shares.shape[1]
+    return Mixture(mixture.widths, shares, chances)
+
+
+def stepped(mixture: Mixture, targets: Targets) -> Mixture:
+    """The mixture after one step of multiplication towards its targets."""
     asked = _asked(mixture, targets)
     widths = list(mixture.widths)
     pieces = torch.split(mixture.chances * asked, widths, dim=-1)

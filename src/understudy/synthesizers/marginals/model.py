@@ -1,108 +1,171 @@
 """The generator of tables: a mixture of products, each component with its own chances of every outcome of every column.
 
-Each class of the label has the same number of components, all equally likely. A component holds one softmax per
-column: within it columns are independent, and what columns have in common is which component they come from. So the
-marginals of what it makes are sums of products of chances, which can be compared with published counts exactly,
-without drawing a record. To draw one, a component is drawn, then an outcome of each column, and within the bin of a
-number a value from the published distribution.
+To draw a record, a component of its class is drawn, then an outcome of each column by the component's chances, and
+within the outcome of a number a value from the published distribution. Within a component columns are independent, so
+whatever is known about some columns tells about the others through the component alone (`Mixture.posterior`).
 """
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from understudy.errors import PlanError
 from understudy.schema import TableSchema
-from understudy.synthesizers.marginals.bins import KNOTS
-from understudy.synthesizers.marginals.cells import Scale, axes_of
+from understudy.synthesizers.marginals.columns import Scale, table_columns
+from understudy.synthesizers.marginals.mixture import Mixture
+from understudy.synthesizers.marginals.tensors import DTYPES, columns_from, misfit_of_columns, tensors_of
 from understudy.synthesizers.model import Model
 from understudy.synthesizers.protocol import Drawn
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
     from understudy.schema import Schema
-    from understudy.synthesizers.marginals.cells import Axis
-    from understudy.synthesizers.marginals.recipe import MarginalsRecipe
+    from understudy.synthesizers.marginals.columns import KnownColumn, TableColumn
     from understudy.synthesizers.protocol import Request
 
-__all__ = ["TableModel", "build_table_model"]
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.int64]
 
-_NEVER = -1e9
+__all__ = ["TableModel", "table_model", "weights_of"]
+
+_DTYPES = {"shares": torch.float32, "chances": torch.float32, **DTYPES}
+_MOST_PER_NUMBER = 2**17
+"""Numbers that describe the outcomes of one column, at most."""
+
+
+def weights_of(mixture: Mixture, known: Sequence[KnownColumn]) -> dict[str, Tensor]:
+    """What is released, as named tensors."""
+    return {"shares": mixture.shares, "chances": mixture.chances, **tensors_of(known)}
 
 
 class TableModel(Model):
-    """Chances of outcomes, and records drawn from them.
+    """Shares of components, chances of outcomes, and records drawn from them.
 
     Args:
-        components: how many each class has.
-        axes: the columns beside the label.
-        classes: how many classes; 0 without a label.
-        bins: the most bins that a number has.
+        columns: those beside the label.
+        classes: how many; 1 without a label.
     """
 
-    possible: Tensor
-    knots: Tensor
+    shares: Tensor
+    chances: Tensor
+    widths: Tensor
 
-    def __init__(self, components: int, axes: tuple[Axis, ...], classes: int, bins: int) -> None:
+    def __init__(self, columns: tuple[TableColumn, ...], classes: int) -> None:
         super().__init__()
-        self.axes = axes
-        self.widths = [axis.slots(bins) for axis in axes]
-        total, numbers = sum(self.widths), sum(axis.scale is Scale.NUMBER for axis in axes)
-        self.scores = nn.Parameter(torch.randn(max(1, classes), components, total))
-        self.register_buffer("possible", torch.ones(total))
-        self.register_buffer("knots", torch.zeros(numbers, bins, KNOTS))
+        self.columns, self.classes = columns, classes
+        for name, dtype in _DTYPES.items():
+            self.register_buffer(name, torch.zeros(0, dtype=dtype))
 
-    def forward(self) -> Tensor:
-        """The chances of all outcomes side by side, of shape (classes, components, outcomes)."""
-        return torch.cat(self._chances(self.scores), dim=2)
+    @property
+    def most_bytes(self) -> int:
+        """A bound for reading a file: how many outcomes there are is known only from the file."""
+        return 8 * (2**28 + _MOST_PER_NUMBER * len(self.columns))
 
-    def _chances(self, scores: Tensor) -> list[Tensor]:
-        """One softmax for each column."""
-        pieces = torch.split(scores.masked_fill(self.possible == 0, _NEVER), self.widths, dim=-1)
-        return [piece.softmax(dim=-1) for piece in pieces]
+    def misfit(self, weights: Mapping[str, Tensor]) -> str | None:
+        """Why these are not weights of such a table, as the end of a sentence; None if they are."""
+        problem = self._misfit_by_names(weights, _DTYPES)
+        problem = problem or misfit_of_columns(self.columns, weights)
+        if problem is not None:
+            return problem
+        shares, chances = weights["shares"], weights["chances"]
+        if shares.dim() != 2 or len(shares) != self.classes or shares.shape[1] < 1:
+            return f"shares has shape {tuple(shares.shape)}, but there are {self.classes} classes"
+        if chances.shape != (*shares.shape, int(weights["widths"].sum())):
+            return f"chances has shape {tuple(chances.shape)}, which does not fit shares and widths"
+        if bool((shares < 0).any()) or bool((chances < 0).any()):
+            return "shares and chances must not be negative"
+        sums = torch.stack([one.sum(-1) for one in torch.split(chances, weights["widths"].tolist(), -1)], -1)
+        if bool(((sums - 1).abs() > 1e-3).any()) or bool(((shares.sum(-1) - 1).abs() > 1e-3).any()):
+            return "shares of a class and chances of a column must have the sum 1"
+        return None
+
+    def take(self, weights: Mapping[str, Tensor]) -> None:
+        """Become the model with these weights."""
+        for name in _DTYPES:
+            setattr(self, name, weights[name])
+
+    @cached_property
+    def mixture(self) -> Mixture:
+        """Components: their shares within each class, and their chances of the outcomes of each column."""
+        return Mixture(tuple(self.widths.tolist()), self.shares, self.chances)
+
+    @cached_property
+    def known(self) -> tuple[KnownColumn, ...]:
+        """The columns with their outcomes, in the order of `mixture.widths`."""
+        return columns_from(self.columns, dict(self.named_buffers()))
 
     def draw(self, request: Request, source: torch.Generator) -> Drawn:
         """Records of the given classes."""
-        labels, rows = request.labels, request.rows
-        which = torch.randint(0, self.scores.shape[1], (rows,), generator=source)
-        scores = self.scores[torch.zeros_like(which) if labels is None else labels, which]
-        made = torch.zeros(rows, self.axes[-1].start + self.axes[-1].width)
-        tables = iter(self.knots)
-        for axis, chances in zip(self.axes, self._chances(scores), strict=True):
-            outcome = torch.multinomial(chances, 1, generator=source).squeeze(1)
-            if axis.scale is Scale.CATEGORY:
-                made[torch.arange(rows), axis.start + outcome] = 1
+        labels = None if request.labels is None else request.labels.numpy()
+        classes = np.zeros(request.rows, dtype=np.int64) if labels is None else labels
+        uniform = torch.rand(request.rows, generator=source, dtype=torch.float64).numpy()
+        component = _drawn(self._up_to_share, classes, uniform, self.shares.shape[1])
+        outcomes = self.outcomes(classes * self.shares.shape[1] + component, source)
+        return Drawn(torch.from_numpy(self.encoded(outcomes, source)), request.labels)
+
+    def outcomes(self, components: Ints, source: torch.Generator) -> Ints:
+        """An outcome of every column for each of these components, numbered through all classes."""
+        found = np.empty((len(components), len(self.known)), dtype=np.int64)
+        uniform = torch.rand(len(self.known), len(components), generator=source, dtype=torch.float64).numpy()
+        for place, (column, up_to) in enumerate(zip(self.known, self._up_to_chance, strict=True)):
+            found[:, place] = _drawn(up_to, components, uniform[place], column.width)
+        return found
+
+    def encoded(self, outcomes: Ints, source: torch.Generator) -> NDArray[np.float32]:
+        """Records with these outcomes, each number drawn within its outcome."""
+        rows, last = len(outcomes), self.columns[-1]
+        made = np.zeros((rows, last.start + last.width), dtype=np.float32)
+        for known, outcome in zip(self.known, outcomes.T, strict=True):
+            column = known.column
+            if column.scale is Scale.CATEGORY:
+                made[np.arange(rows), column.start + outcome] = 1
                 continue
-            if axis.scale is Scale.LEVEL:
-                values = 2 * outcome / (axis.size - 1) - 1
-            else:
-                values = _within(next(tables), outcome, source)
-            if axis.missing:
-                gone = outcome == chances.shape[1] - 1
-                made[:, axis.start + 1] = gone.to(made.dtype)
-                values = torch.where(gone, 0.0, values)
-            made[:, axis.start] = values
-        return Drawn(made, labels)
+            gone = np.zeros(rows, dtype=bool) if known.gone is None else outcome == known.gone
+            shape = (3, rows if known.outcomes is not None else 0)
+            uniform = torch.rand(shape, generator=source, dtype=torch.float64).numpy()
+            cells = known.drawn(np.where(gone, 0, outcome), uniform)
+            made[:, column.start] = np.where(gone, 0, column.encoded(cells))
+            if column.missing:
+                made[:, column.start + 1] = gone
+        return made
+
+    @cached_property
+    def _up_to_share(self) -> Floats:
+        return _cumulative(self.shares)
+
+    @cached_property
+    def _up_to_chance(self) -> list[Floats]:
+        pieces = torch.split(self.chances.flatten(0, 1), self.widths.tolist(), dim=-1)
+        return [_cumulative(piece) for piece in pieces]
 
 
-def _within(knots: Tensor, outcome: Tensor, source: torch.Generator) -> Tensor:
-    """A value within the bin of each row: between two neighbouring knots, all equally likely."""
-    where = torch.rand(len(outcome), generator=source) * (KNOTS - 1)
-    first = where.floor().clamp(max=KNOTS - 2).long()
-    bins = outcome.clamp(max=len(knots) - 1)  # the outcome "missing" has no bin
-    low, high = knots[bins, first], knots[bins, first + 1]
-    return low + (where - first) * (high - low)
+def _cumulative(chances: Tensor) -> Floats:
+    """Cumulative chances of each row plus its number, in one increasing line, so that one search finds all."""
+    found: Floats = np.cumsum(chances.double().numpy(), axis=-1)
+    found = np.minimum(found / found[:, -1:], 1.0) + np.arange(len(found))[:, None]
+    return found.ravel()
 
 
-def build_table_model(recipe: MarginalsRecipe, schema: Schema) -> TableModel:
-    """The mixture of a recipe for a table, with fresh weights.
+def _drawn(line: Floats, rows: Ints, uniform: Floats, width: int) -> Ints:
+    """An outcome of each of these rows of `_cumulative`."""
+    found: Ints = np.searchsorted(line, rows + uniform, side="right") - rows * width
+    return np.clip(found, 0, width - 1)
+
+
+def table_model(schema: Schema) -> TableModel:
+    """The model of a table, without weights yet.
 
     Raises:
         PlanError: the schema does not describe a table.
     """
     if not isinstance(schema, TableSchema):
-        raise PlanError(f"recipe {recipe.name!r} makes tables, not {schema.kind}.")
-    classes = len(schema.label_classes or ())
-    return TableModel(recipe.components, axes_of(schema), classes, recipe.slots)
+        raise PlanError(f"this recipe makes tables, not {schema.kind}.")
+    return TableModel(table_columns(schema), max(1, len(schema.label_classes or ())))

@@ -7,7 +7,8 @@ from the noisy stretches that it holds, so that piles too light for an outcome c
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -34,12 +35,23 @@ class Outcomes:
     Args:
         stretches: of its grid.
         which: the outcome of each stretch.
-        masses: the noisy mass of each outcome, that of missing values last, if there may be any.
     """
 
     stretches: Stretches
     which: Ints
-    masses: Floats
+
+    @cached_property
+    def masses(self) -> Floats:
+        """The noisy mass of each outcome."""
+        return np.bincount(self.which, weights=self.stretches.masses).astype(np.float64)
+
+    @cached_property
+    def _in_order(self) -> tuple[Ints, Ints, Floats]:
+        """Stretches by outcome, where each outcome begins, and the mass up to each of them."""
+        order = np.argsort(self.which, kind="stable")
+        first = np.searchsorted(self.which[order], np.arange(len(self.masses) + 1))
+        least = np.maximum(self.stretches.masses, _LEAST * self.stretches.lengths)
+        return order, first, np.concatenate([[0.0], np.cumsum(least[order])])
 
     def of(self, index: Ints) -> Ints:
         """The outcome of each value of the grid."""
@@ -55,13 +67,10 @@ class Outcomes:
             uniform: random numbers in [0, 1), of shape (3, rows).
         """
         lengths = self.stretches.lengths
-        order = np.argsort(self.which, kind="stable")
-        mass = np.cumsum(np.maximum(self.stretches.masses, _LEAST * lengths)[order])
-        last = np.searchsorted(self.which[order], outcome, side="right") - 1
-        first = np.searchsorted(self.which[order], outcome, side="left")
-        before = np.where(first > 0, mass[first - 1], 0.0)
-        place = np.searchsorted(mass, before + uniform[0] * (mass[last] - before), side="right")
-        stretch = order[np.clip(place, first, last)]
+        order, first, below = self._in_order
+        low, high = first[outcome], first[outcome + 1]
+        mass = below[low] + uniform[0] * (below[high] - below[low])
+        stretch = order[np.clip(np.searchsorted(below, mass, side="right") - 1, low, high - 1)]
         index: Ints = self.stretches.starts[stretch] + (uniform[1] * lengths[stretch]).astype(np.int64)
         roundness = np.searchsorted(np.cumsum(round_shares), uniform[2], side="right")
         for rank, stride in enumerate(grid.strides, 1):
@@ -78,9 +87,7 @@ def affordable(rows: float, noise: float, support: float, most: int, dimensions:
     return int(np.clip((max(rows, 0.0) / (support * noise)) ** (1 / dimensions), 2, most))
 
 
-def number_outcomes(
-    stretches: Stretches, bins: int, tails: int, most: int, least: float, *, missing: bool
-) -> Outcomes:
+def number_outcomes(stretches: Stretches, bins: int, tails: int, most: int, least: float) -> Outcomes:
     """Outcomes of a number.
 
     Args:
@@ -89,7 +96,6 @@ def number_outcomes(
         tails: how often the first and the last bin are halved.
         most: how many values may be outcomes of their own.
         least: the mass that a value needs for that.
-        missing: whether values may be missing; that is the last outcome.
     """
     total = float(stretches.masses.sum())
     heavy = (stretches.lengths == 1) & (stretches.masses >= least) & (stretches.masses > 0)
@@ -115,9 +121,17 @@ def number_outcomes(
     key = np.where(is_own, -1 - place, which)
     names, first = np.unique(key, return_index=True)
     rank = np.argsort(np.argsort(first))
-    which = rank[np.searchsorted(names, key)]
-    held = np.bincount(which, weights=finer.masses).astype(np.float64)
-    return Outcomes(finer, which, np.concatenate([held, [stretches.missing]]) if missing else held)
+    return _merged(Outcomes(finer, rank[np.searchsorted(names, key)]))
+
+
+def _merged(outcomes: Outcomes) -> Outcomes:
+    """The same with neighbouring stretches of one outcome that hold nothing made one, which keeps files small."""
+    stretches, which = outcomes.stretches, outcomes.which
+    empty = stretches.masses == 0
+    again = empty[1:] & empty[:-1] & (which[1:] == which[:-1])
+    kept = np.concatenate([[True], ~again])
+    merged = replace(stretches, starts=stretches.starts[kept], masses=stretches.masses[kept])
+    return Outcomes(merged, which[kept])
 
 
 def grouped(masses: Floats, most: int, *, ordered: bool, missing: bool, least: float = 0.0) -> Ints:

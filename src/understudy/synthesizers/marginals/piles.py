@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from understudy.synthesizers.marginals.bins import on_simplex
+from understudy.synthesizers.shared.simplex import on_simplex
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,12 +26,20 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
 
-__all__ = ["Stretches", "cells_to_look_into", "looked_up", "round_shares", "stretches_of", "with_piles"]
+__all__ = [
+    "Stretches",
+    "cells_to_look_into",
+    "looked_up",
+    "round_shares",
+    "stretches_of",
+    "with_piles",
+    "with_special",
+]
 
 _SPLIT = 4.0
 """A cell is split if its noisy count exceeds this many standard deviations of the noise."""
-_MOST_LOOKED_UP = 2**18
-"""The most values of one column that are looked into."""
+_MOST_PILES = 2**14
+"""The most piles of one column."""
 _STANDS_OUT = 4.0
 """A pile holds at least this many times what its neighbours hold on average."""
 
@@ -107,20 +115,25 @@ def stretches_of(
     )
 
 
-def cells_to_look_into(grid: Grid, stretches: Stretches, noise: float) -> Ints:
-    """Cells of the finest counted level that hold enough to look for piles in them, heaviest first."""
+def cells_to_look_into(grid: Grid, stretches: Stretches, noise: float, most: int) -> Ints:
+    """Cells of the finest counted level that hold enough to look for piles in them, heaviest first; at least one.
+
+    Args:
+        grid: of the column, deeper than its counted levels.
+        stretches: what these told.
+        noise: the standard deviation of their counts.
+        most: how many values may be looked at.
+    """
     width = grid.width(grid.counted - 1)
-    if width == 1:
-        return np.zeros(0, dtype=np.int64)
     whole = np.flatnonzero((stretches.lengths <= width) & (stretches.masses > _SPLIT * noise))
-    heaviest = whole[np.argsort(-stretches.masses[whole], kind="stable")][: _MOST_LOOKED_UP // width]
+    heaviest = whole[np.argsort(-stretches.masses[whole], kind="stable")][: max(1, most // width)]
+    if not len(heaviest):
+        heaviest = np.array([np.argmax(stretches.masses)])
     return stretches.starts[heaviest] // width
 
 
 def looked_up(grid: Grid, cells: Ints, index: Ints) -> Ints:
     """For each value of the grid its place in the counts of the cells that are looked into; -1 for none."""
-    if not len(cells):
-        return np.full(len(index), -1, dtype=np.int64)
     width = grid.width(grid.counted - 1)
     order = np.argsort(cells)
     where = np.minimum(np.searchsorted(cells[order], index // width), len(cells) - 1)
@@ -138,20 +151,42 @@ def with_piles(grid: Grid, stretches: Stretches, cells: Ints, counts: Floats, no
         counts: the noisy counts of their values, of shape (cells, values).
         noise: their standard deviation.
     """
-    if not len(cells):
-        return stretches
     width = grid.width(grid.counted - 1)
     threshold = noise * (math.sqrt(2 * math.log(counts.size)) + 1)
     piles: list[Ints] = []
     shares: list[Floats] = []
     for cell, row in zip(cells, counts, strict=True):
-        mass = float(stretches.masses[np.searchsorted(stretches.starts, cell * width)])
-        alike = _STANDS_OUT * mass / min(width, grid.size - cell * width)
-        found = np.flatnonzero(row > max(threshold, alike, 0.5))
+        mass = _mass_in(stretches, int(cell) * width, width)
+        values = min(width, grid.size - int(cell) * width)
+        found = np.flatnonzero(row[:values] > max(threshold, _STANDS_OUT * mass / values, 0.5))
         piles.append(cell * width + found)
         held = row[found]
         shares.append(held * min(1.0, mass / max(float(held.sum()), 1e-9)))
-    return _apart(stretches, np.concatenate(piles), np.concatenate(shares))
+    place, held = np.concatenate(piles), np.concatenate(shares)
+    heaviest = np.sort(np.argsort(-held, kind="stable")[:_MOST_PILES])
+    return _apart(stretches, place[heaviest], held[heaviest])
+
+
+def with_special(grid: Grid, stretches: Stretches, counts: Floats) -> Stretches:
+    """The same distribution with a stretch for every declared special value; those that have one keep it.
+
+    Args:
+        grid: of the column.
+        stretches: with piles apart.
+        counts: the noisy counts of special values.
+    """
+    within = np.searchsorted(stretches.starts, grid.special, side="right") - 1
+    new = stretches.lengths[within] > 1
+    found, held, within = grid.special[new], np.maximum(counts[new], 0.0), within[new]
+    wanted = np.bincount(within, weights=held, minlength=len(stretches.masses))
+    possible = np.minimum(1.0, stretches.masses / np.maximum(wanted, 1e-9))
+    return _apart(stretches, found, held * possible[within])
+
+
+def _mass_in(stretches: Stretches, start: int, width: int) -> float:
+    """The mass of the values from `start` on."""
+    low, high = stretches.below(np.array([start, min(start + width, stretches.size)]))
+    return float(high - low)
 
 
 def _apart(stretches: Stretches, piles: Ints, held: Floats) -> Stretches:
@@ -176,13 +211,13 @@ def round_shares(grid: Grid, stretches: Stretches, counts: Floats, noise: float)
     Args:
         grid: of the column.
         stretches: with piles apart.
-        counts: noisy counts of values by roundness.
+        counts: noisy counts of values by roundness, special ones left out.
         noise: their standard deviation.
     """
-    single = stretches.lengths == 1
+    single = (stretches.lengths == 1) & ~np.isin(stretches.starts, grid.special)
     roundness = grid.roundness(stretches.starts[single])
     known = np.bincount(roundness, weights=stretches.masses[single], minlength=len(counts))
-    rest = float(stretches.masses[~single].sum())
+    rest = float(stretches.masses[stretches.lengths > 1].sum())
     left = counts - known
     left[left < _SPLIT * noise] = 0.0
     if rest <= _SPLIT * noise or left.sum() <= 0:

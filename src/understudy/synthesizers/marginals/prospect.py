@@ -1,4 +1,4 @@
-"""What a budget buys of a table: the noise per cell of columns, label pairs and column pairs beside the rows there.
+"""What a budget buys of a table: the noise of every kind of counts beside the rows there.
 
 Everything is computed from the schema, the plan's noise and the declared number of rows, without torch.
 """
@@ -9,7 +9,8 @@ import math
 from typing import TYPE_CHECKING
 
 from understudy.schema import unit_words
-from understudy.synthesizers.marginals.cells import BRANCHES, Scale, axes_of
+from understudy.synthesizers.marginals.columns import table_columns
+from understudy.synthesizers.marginals.grid import BRANCHES
 from understudy.synthesizers.prospect import Answer, Prospect, Reach, noises, reach_of, rows_in_classes
 from understudy.synthesizers.shared.parts import LABELS
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from understudy.privacy.mechanisms import Charge
     from understudy.schema import TableSchema
-    from understudy.synthesizers.marginals.cells import Axis
+    from understudy.synthesizers.marginals.columns import TableColumn
     from understudy.synthesizers.marginals.recipe import MarginalsRecipe
 
 __all__ = ["table_prospect"]
@@ -31,27 +32,29 @@ def table_prospect(
     recipe: MarginalsRecipe, schema: TableSchema, charges: Sequence[Charge], rows: int | None
 ) -> Prospect:
     """The noise of every kind of counts, what it drowns, and what would help."""
-    from understudy.synthesizers.marginals.recipe import COLUMNS, LABEL_PAIRS, PAIRS
+    from understudy.synthesizers.marginals.recipe import COLUMNS, LABEL_PAIRS, PAIRS, PILES, SCORES
 
     unit = unit_words(schema).many
-    axes, classes = axes_of(schema), len(schema.label_classes or ("all",))
+    columns, classes = table_columns(schema), len(schema.label_classes or ("all",))
     sigma = noises(charges)
-    compared = min(len(axes), recipe.columns)
-    noise = {
-        LABELS: sigma.get(LABELS, 0.0),
-        COLUMNS: sigma.get(COLUMNS, 0.0) * math.sqrt(sum(axis.depth for axis in axes)),
-        LABEL_PAIRS: sigma.get(LABEL_PAIRS, 0.0) * math.sqrt(len(axes)),
-        PAIRS: sigma.get(PAIRS, 0.0) * math.sqrt(math.comb(compared, 2)),
+    compared = min(len(columns), recipe.columns)
+    vectors = {
+        LABELS: 1,
+        COLUMNS: sum(len(column.marginal_sizes) for column in columns),
+        PILES: sum(column.deep for column in columns),
+        LABEL_PAIRS: len(columns),
+        PAIRS: math.comb(compared, 2),
+        SCORES: math.comb(compared, 3) * (2 if classes > 1 else 1),
     }
-    cells = sum(map(_coarse, axes)) / len(axes)
+    noise = {purpose: sigma.get(purpose, 0.0) * math.sqrt(vectors[purpose]) for purpose in vectors}
+    cells = sum(map(_coarse, columns)) / len(columns)
     sizes = {
         LABELS: ("class", float(classes)),
         COLUMNS: ("value of a column", cells),
+        PILES: ("pile of a hundredth", 100.0),
         LABEL_PAIRS: ("value of a column and class", cells * classes),
-        PAIRS: (
-            "cell of pairs",
-            4.0 * (classes if recipe.by_class else 1),
-        ),  # two halves by two, at the coarsest
+        PAIRS: ("cell of pairs", 4.0 * classes),  # two halves by two, at the coarsest
+        SCORES: ("rule of three columns", 1.0),
     }
     answers = []
     for purpose in (one for one in sizes if one in sigma):
@@ -62,18 +65,18 @@ def table_prospect(
     return Prospect(
         rows_in_classes(rows, classes, unit),
         tuple(answers),
-        _advice(answers, axes, rows, noise[COLUMNS]),
-        None if rows is None else _useless(len(axes), rows, noise[COLUMNS], unit),
+        _advice(answers, columns, rows, noise[COLUMNS]),
+        None if rows is None else _useless(len(columns), rows, noise[COLUMNS], unit),
     )
 
 
-def _coarse(axis: Axis) -> int:
+def _coarse(column: TableColumn) -> int:
     """How many cells the coarsest counts of a column have."""
-    return (min(axis.size, BRANCHES) if axis.scale is Scale.NUMBER else axis.size) + axis.missing
+    return (column.size if column.number is None else min(column.size, BRANCHES)) + column.missing
 
 
 def _advice(
-    answers: Sequence[Answer], axes: Sequence[Axis], rows: int | None, noise: float
+    answers: Sequence[Answer], columns: Sequence[TableColumn], rows: int | None, noise: float
 ) -> tuple[str, ...]:
     """More budget, fewer columns, coarser facts: as far as something is out of reach without them."""
     lost = [one for one in answers if one.reach is Reach.LOST and one.held]
@@ -81,13 +84,13 @@ def _advice(
         return ()
     factor = max(one.noise / one.held for one in lost if one.held)
     advice = [f"a budget about {math.ceil(factor)} times as large, or as many times the data"]
-    kept = int(len(axes) / factor)
-    if 2 <= kept < len(axes):
+    kept = int(len(columns) / factor)
+    if 2 <= kept < len(columns):
         advice.append(
-            f"about {kept} columns instead of {len(axes)}: remove from the schema what nobody needs"
+            f"about {kept} columns instead of {len(columns)}: remove from the schema what nobody needs"
         )
-    fine = sorted((axis for axis in axes if rows / _coarse(axis) <= noise), key=_coarse, reverse=True)
-    named = ", ".join(f"{axis.name!r} ({_coarse(axis)})" for axis in fine[:_MOST_NAMED] if _coarse(axis) > 2)
+    fine = sorted((one for one in columns if rows / _coarse(one) <= noise), key=_coarse, reverse=True)
+    named = ", ".join(f"{one.name!r} ({_coarse(one)})" for one in fine[:_MOST_NAMED] if _coarse(one) > 2)
     if named:
         advice.append(f"coarser facts: fewer values than now in {named}")
     return tuple(advice)

@@ -1,19 +1,22 @@
-"""PRIVATE: counts of tables, asked in three vectors.
+"""PRIVATE: counts of tables, and sums by which questions are chosen.
 
 A *marginal* is a table of counts in which every record lies in at most one cell. A vector of k marginals changes by at
 most 1 in each of them when a record is added or removed, so its L2 sensitivity is √k. `CellCounts` counts the marginals
 it is given and says √k itself: nobody types a sensitivity.
 
-1. Columns: the cells of each column; a number has one marginal for every level of its tree.
-2. Label pairs: each column's bins by class.
-3. Pairs: the groups of two columns, or of two columns by class.
+1. Columns: the cells of each column; a number has one marginal for every counted level of its tree, and one of traits
+   (how round, which special value) where its grid is deeper.
+2. Piles: of each number with a deeper grid, the single values of some cells.
+3. Label pairs: each column's outcomes by class.
+4. Groups: two or three columns, in groups of outcomes, by class where there are classes.
+5. Products: for each of m candidates a function of a record that lies in [-1, 1], so that the vector of their sums
+   moves by at most √m.
 
-Bins and groups come from what was published before.
+Cells to look into, outcomes, groups and leans come from what was published before.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, ClassVar
@@ -21,21 +24,22 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 import torch
 
-from understudy.synthesizers.marginals.cells import BRANCHES
+from understudy.synthesizers.marginals.piles import looked_up
+from understudy.synthesizers.marginals.questions import sums_of_products
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
     from torch import Tensor
 
     from understudy.door.query import Batch
-    from understudy.synthesizers.marginals.cells import Axis
-    from understudy.synthesizers.marginals.columns import BinnedColumn, Compared
+    from understudy.synthesizers.marginals.columns import KnownColumn, TableColumn
 
     Cells = NDArray[np.int64]
+    Floats = NDArray[np.float64]
 
-__all__ = ["CellCounts", "ColumnCounts", "LabelPairCounts", "PairCounts", "level_sizes"]
+__all__ = ["CellCounts", "ColumnCounts", "GroupCounts", "LabelPairCounts", "PileCounts", "ProductSums"]
 
 
 class CellCounts(ABC):
@@ -73,57 +77,126 @@ class CellCounts(ABC):
         """PRIVATE: for each marginal the cell of every record, -1 for none; made one at a time."""
 
 
-def level_sizes(axis: Axis) -> list[int]:
-    """The number of cells on each level of an axis, coarsest first; missing values are on the coarsest."""
-    sizes = [math.ceil(axis.size / BRANCHES**finer) for finer in reversed(range(axis.depth))]
-    return [sizes[0] + axis.missing, *sizes[1:]]
-
-
 class ColumnCounts(CellCounts):
-    """Every level of every column."""
+    """Every marginal of every column alone."""
 
-    def __init__(self, axes: Sequence[Axis]) -> None:
-        super().__init__([size for axis in axes for size in level_sizes(axis)])
-        self._axes = axes
+    def __init__(self, columns: Sequence[TableColumn]) -> None:
+        super().__init__([size for column in columns for size in column.marginal_sizes])
+        self._columns = columns
 
     def _cells(self, x: NDArray[np.float32], labels: Cells | None) -> Iterator[Cells]:
         del labels
-        for axis in self._axes:
-            cells = axis.cells(x)
-            for level, size in enumerate(level_sizes(axis)):
-                coarse = cells // BRANCHES ** (axis.depth - 1 - level)
-                gone = size - 1 if level == 0 else -1
-                yield np.where(cells == axis.size, gone, coarse) if axis.missing else coarse
+        for column in self._columns:
+            yield from column.marginals(x)
+
+
+class PileCounts(CellCounts):
+    """Single values of some cells of numbers whose grid is deeper than their counted levels.
+
+    Args:
+        looked: for each such column the cells that are looked into.
+    """
+
+    def __init__(self, looked: Sequence[tuple[TableColumn, Cells]]) -> None:
+        sizes = []
+        for column, cells in looked:
+            assert column.grid is not None
+            sizes.append(len(cells) * column.grid.width(column.grid.counted - 1))
+        super().__init__(sizes)
+        self._looked = looked
+
+    def _cells(self, x: NDArray[np.float32], labels: Cells | None) -> Iterator[Cells]:
+        del labels
+        for column, cells in self._looked:
+            assert column.grid is not None
+            index = column.cells(x)
+            gone = index == column.size
+            yield np.where(gone, -1, looked_up(column.grid, cells, np.where(gone, 0, index)))
 
 
 class LabelPairCounts(CellCounts):
-    """Each column by class: cell = class · bins + bin."""
+    """Each column by class: cell = class · outcomes + outcome."""
 
-    def __init__(self, columns: Sequence[BinnedColumn], classes: int) -> None:
-        super().__init__([classes * column.bins for column in columns])
+    def __init__(self, columns: Sequence[KnownColumn], classes: int) -> None:
+        super().__init__([classes * column.width for column in columns])
         self._columns = columns
 
     def _cells(self, x: NDArray[np.float32], labels: Cells | None) -> Iterator[Cells]:
         assert labels is not None
         for column in self._columns:
-            yield labels * column.bins + column.outcome(x)
+            yield labels * column.width + column.outcome(x)
 
 
-class PairCounts(CellCounts):
-    """Every two columns, by class where pairs are: cell = (class · first size + first) · second size + second."""
+class GroupCounts(CellCounts):
+    """Sets of columns in groups of outcomes, by class: cell = (class · size + group) · size + group, and so on.
 
-    def __init__(self, columns: Sequence[BinnedColumn], chosen: Compared, classes: int) -> None:
-        sizes = [int(group.max()) + 1 for group in chosen.groups]
-        each = classes if chosen.by_class else 1
-        super().__init__([each * one * other for one, other in itertools.combinations(sizes, 2)])
-        self._columns, self._chosen, self._group_sizes = columns, chosen, sizes
+    Args:
+        columns: all of the table.
+        groups: for each column that takes part, the group of each of its outcomes.
+        together: which columns are counted together.
+        classes: how many; 1 without a label.
+    """
+
+    def __init__(
+        self,
+        columns: Sequence[KnownColumn],
+        groups: Mapping[int, Cells],
+        together: Sequence[tuple[int, ...]],
+        classes: int,
+    ) -> None:
+        self._group_sizes = {i: int(group.max()) + 1 for i, group in groups.items()}
+        super().__init__([classes * math.prod(self._group_sizes[i] for i in one) for one in together])
+        self._columns, self._groups, self._together = columns, groups, together
 
     def _cells(self, x: NDArray[np.float32], labels: Cells | None) -> Iterator[Cells]:
-        chosen = self._chosen
-        groups = [
-            (group[self._columns[i].outcome(x)], size)
-            for i, group, size in zip(chosen.columns, chosen.groups, self._group_sizes, strict=True)
-        ]
-        for (one, first), (other, second) in itertools.combinations(groups, 2):
-            upper = one if labels is None or not chosen.by_class else labels * first + one
-            yield upper * second + other
+        found = {i: group[self._columns[i].outcome(x)] for i, group in self._groups.items()}
+        first = np.zeros(len(x), dtype=np.int64) if labels is None else labels
+        for one in self._together:
+            cells = first
+            for i in one:
+                cells = cells * self._group_sizes[i] + found[i]
+            yield cells
+
+
+class ProductSums:
+    """For every three columns, without and with the label, the sum over records of the product of their leans.
+
+    Args:
+        columns: all of the table.
+        leaning: for each column that takes part, the lean of each of its outcomes; cut to [-1, 1], which is what bounds
+            a record's influence.
+        of_class: the lean of each class, cut likewise; None without a label.
+    """
+
+    rows_at_once: ClassVar[int] = 2**14
+
+    def __init__(
+        self, columns: Sequence[KnownColumn], leaning: Mapping[int, Floats], of_class: Floats | None
+    ) -> None:
+        self._columns = columns
+        self._leaning = {i: np.clip(lean, -1, 1) for i, lean in leaning.items()}
+        self._of_class = None if of_class is None else torch.from_numpy(np.clip(of_class, -1, 1))
+
+    @property
+    def _shape(self) -> tuple[int, int]:
+        return (1 if self._of_class is None else 2, math.comb(len(self._leaning), 3))
+
+    @property
+    def sensitivity(self) -> float:
+        """√m: a record adds at most 1 to each of m sums."""
+        return math.sqrt(math.prod(self._shape))
+
+    def zero(self) -> list[Tensor]:
+        """No records."""
+        return [torch.zeros(self._shape, dtype=torch.float64)]
+
+    def add(self, sums: list[Tensor], batch: Batch) -> None:
+        """PRIVATE: add the products of a batch; every lean lies in [-1, 1], and so does every product."""
+        x = batch.x.numpy()
+        signs = torch.from_numpy(
+            np.stack([lean[self._columns[i].outcome(x)] for i, lean in self._leaning.items()], axis=1)
+        )
+        sums[0][0] += sums_of_products(signs, torch.ones(len(x), dtype=torch.float64))
+        if self._of_class is not None:
+            assert batch.labels is not None
+            sums[0][1] += sums_of_products(signs, self._of_class[batch.labels])

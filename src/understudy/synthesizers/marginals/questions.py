@@ -20,7 +20,7 @@ import numpy as np
 import torch
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
     from torch import Tensor
@@ -29,30 +29,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-__all__ = ["Candidates", "chosen_triples", "expected_sums", "leans", "product_sums"]
-
-
-@dataclass(frozen=True)
-class Candidates:
-    """Triples of columns that are scored, each without and, if there is one, with the label.
-
-    Args:
-        columns: those that take part.
-        labelled: whether there is a label.
-    """
-
-    columns: tuple[int, ...]
-    labelled: bool
-
-    @property
-    def triples(self) -> list[tuple[int, int, int]]:
-        """All triples, in the order of the scores."""
-        return list(itertools.combinations(self.columns, 3))
-
-    @property
-    def count(self) -> int:
-        """How many sums are published; their L2 sensitivity is its root."""
-        return math.comb(len(self.columns), 3) * (2 if self.labelled else 1)
+__all__ = ["Chosen", "chosen_triples", "expected_sums", "leans", "sums_of_products"]
 
 
 def leans(masses: Floats, rates: Floats | None, *, ordered: bool) -> Floats:
@@ -74,73 +51,62 @@ def leans(masses: Floats, rates: Floats | None, *, ordered: bool) -> Floats:
     return np.clip((signs - mean) / (1 + abs(mean)), -1, 1)
 
 
-def product_sums(leaning: Tensor, labels: Tensor | None) -> Tensor:
-    """PRIVATE: the sums over records of the products of three leans, in the order of `Candidates.triples`.
+def sums_of_products(leaning: Tensor, weights: Tensor) -> Tensor:
+    """For every three columns, in the order of `itertools.combinations`, the weighted sum of their leans' product.
 
     Args:
-        leaning: of each record and column that takes part; cut to [-1, 1], which is what bounds a record's influence.
-        labels: the lean of each record's class, cut likewise; then a second row of sums has them as a factor.
+        leaning: of each record (or component) and column.
+        weights: of each record (or component).
     """
-    signs = leaning.clamp(-1, 1)
-    labels = None if labels is None else labels.clamp(-1, 1)
-    columns = signs.shape[1]
-    rows = []
-    for factor in (None,) if labels is None else (None, labels):
-        found = []
-        first = signs if factor is None else signs * factor[:, None]
-        for i in range(columns - 2):
-            products = (signs[:, i + 1 :] * first[:, i : i + 1]).T @ signs[:, i + 1 :]
-            above = torch.triu_indices(len(products), len(products), 1)
-            found.append(products[above[0], above[1]].double())
-        rows.append(torch.cat(found) if found else torch.zeros(0, dtype=torch.float64))
-    return torch.stack(rows)
+    columns, found = leaning.shape[1], [leaning.new_zeros(0)]
+    for i in range(columns - 2):
+        later = leaning[:, i + 1 :]
+        products = (later * (leaning[:, i] * weights)[:, None]).T @ later
+        above = torch.triu_indices(len(products), len(products), 1)
+        found.append(products[above[0], above[1]])
+    return torch.cat(found)
 
 
 def expected_sums(
-    mixture: Mixture,
-    leaning: Sequence[Floats],
-    candidates: Candidates,
-    classes: Tensor,
-    of_class: Floats | None,
+    mixture: Mixture, leaning: Mapping[int, Floats], classes: Tensor, of_class: Floats | None
 ) -> Tensor:
-    """The mixture's own sums, per record, in the same shape."""
-    pieces = torch.split(mixture.chances, list(mixture.widths), dim=-1)
-    means = torch.stack(
-        [pieces[i] @ torch.as_tensor(leaning[i], dtype=torch.float32) for i in candidates.columns], dim=-1
-    )
-    shares = mixture.shares * classes[:, None]
-    rows = []
-    for factor in (None,) if of_class is None else (None, of_class):
-        weights = shares if factor is None else shares * torch.as_tensor(factor, dtype=torch.float32)[:, None]
-        rows.append(
-            torch.stack(
-                [
-                    (weights * means[:, :, i] * means[:, :, j] * means[:, :, k]).sum()
-                    for i, j, k in itertools.combinations(range(means.shape[-1]), 3)
-                ]
-            ).double()
-        )
-    return torch.stack(rows)
+    """The sums per record if the mixture knew everything: without and, if there is one, with the label."""
+    pieces = torch.split(mixture.chances.double(), list(mixture.widths), dim=-1)
+    means = torch.stack([pieces[i] @ torch.from_numpy(lean) for i, lean in leaning.items()], dim=-1)
+    shares = (mixture.shares * classes[:, None]).double()
+    factors = [shares] if of_class is None else [shares, shares * torch.from_numpy(of_class)[:, None]]
+    return torch.stack([sums_of_products(means.flatten(0, 1), factor.flatten()) for factor in factors])
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The triples to ask for, furthest from the mixture first.
+
+    Args:
+        triples: at least one.
+        surprising: whether noise and chance do not explain how far they are.
+    """
+
+    triples: tuple[tuple[int, int, int], ...]
+    surprising: bool
 
 
 def chosen_triples(
-    candidates: Candidates, sums: Tensor, expected: Tensor, noise: float, rows: float, most: int
-) -> list[tuple[int, int, int]]:
-    """The triples that are furthest from the mixture, if noise and chance do not explain it; furthest first.
+    columns: Sequence[int], sums: Tensor, expected: Tensor, noise: float, rows: float, most: int
+) -> Chosen:
+    """The triples that are furthest from the mixture: those that surprise, or else the first of them.
 
     Args:
-        candidates: as scored.
-        sums: noisy sums, of the shape of `product_sums`.
+        columns: those that took part.
+        sums: noisy sums, one row without and, if there is one, one with the label.
         expected: by the mixture, per record.
         noise: the standard deviation of each sum.
         rows: the public or noisy number of records.
         most: how many triples may be asked for.
     """
-    if not candidates.triples:
-        return []
-    spread = math.sqrt(noise**2 + max(rows, 1.0))
-    far = ((sums - rows * expected) / spread).abs().amax(dim=0)
-    threshold = math.sqrt(2 * math.log(max(2, candidates.count))) + 1
-    best = torch.argsort(far, descending=True, stable=True)[:most]
-    triples = candidates.triples
-    return [triples[int(i)] for i in best if float(far[i]) > threshold]
+    triples = list(itertools.combinations(columns, 3))
+    far = ((sums - rows * expected) / math.sqrt(noise**2 + max(rows, 1.0))).abs().amax(dim=0)
+    threshold = math.sqrt(2 * math.log(max(2, sums.numel()))) + 1
+    best = [int(i) for i in torch.argsort(far, descending=True, stable=True)[:most]]
+    kept = tuple(triples[i] for i in best if float(far[i]) > threshold)
+    return Chosen(kept or (triples[best[0]],), surprising=bool(kept))

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from understudy.errors import RecipeError
 from understudy.schema import TableSchema
+from understudy.synthesizers.marginals.columns import table_columns
 from understudy.synthesizers.protocol import Asked, RecipeDefaults, Share
 from understudy.synthesizers.shared.beginning import asked_labels
-from understudy.synthesizers.shared.parts import (
-    LABELS,
-    Adam,
-    Optimiser,
-    asked_rows,
-    check_positive,
-    check_share,
-    shares,
-)
+from understudy.synthesizers.shared.parts import LABELS, asked_rows, check_positive, check_share, shares
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,14 +23,28 @@ if TYPE_CHECKING:
     from understudy.synthesizers.marginals.model import TableModel
     from understudy.synthesizers.prospect import Prospect
 
-__all__ = ["COLUMNS", "LABEL_PAIRS", "PAIRS", "UNDERSTUDY_TABLES", "MarginalsRecipe"]
+__all__ = [
+    "COLUMNS",
+    "LABEL_PAIRS",
+    "PAIRS",
+    "PILES",
+    "SCORES",
+    "TRIPLES",
+    "UNDERSTUDY_TABLES",
+    "MarginalsRecipe",
+]
 
-COLUMNS, LABEL_PAIRS, PAIRS = "column counts", "label pairs", "column pairs"
+COLUMNS, PILES = "column counts", "piles"
+LABEL_PAIRS, PAIRS = "label pairs", "column pairs"
+SCORES, TRIPLES = "scores of triples", "triples"
+
+_SCORED = 1 / 3
+"""The part of the share of triples by which they are chosen."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MarginalsRecipe(RecipeDefaults):
-    """A mixture of products fitted to noisy counts of columns, of columns by class, and of columns in pairs.
+    """A mixture of products fitted to noisy counts of columns, of columns by class, and of pairs and triples.
 
     Each kind of counts is one vector of k tables with sensitivity √k, and one Gaussian release.
 
@@ -45,55 +52,65 @@ class MarginalsRecipe(RecipeDefaults):
         name: how the command line calls it.
         summary: one line for the table of recipes.
         source: where it is described.
-        components: equally likely parts of the mixture of each class.
-        optimiser: how the mixture follows the counts; its rate falls over all steps.
-        averaging: decay of the mixture's moving average, or None.
-        steps: of the optimiser, which are free.
-        bins: how many intervals of about equal mass a number is cut into.
+        components: parts of the mixture, shared by all classes.
+        steps: towards the counts, which are free; triples are asked for after two thirds of them.
+        bins: how many intervals of about equal mass a number is cut into, at most.
         tails: how often the first and the last of them are halved.
-        support: how many standard deviations of the noise a cell should hold; fewer rows make coarser bins.
-        columns: the most columns that are compared in pairs.
-        by_class: whether pairs are counted for each class.
+        own: how many values of a number may be outcomes of their own.
+        groups: how many groups of outcomes a column has in pairs, at most.
+        support: how many standard deviations of the noise an outcome should hold; fewer rows make coarser ones.
+        pair_support: the same for a cell of a pair.
+        columns: the most columns that are compared in pairs and triples.
+        triples: how many of them are asked for, at most.
         class_share: the part of the budget (of 1/σ²) that the class counts take.
         column_share: the part that the counts of columns take.
+        pile_share: the part that single values of numbers take.
         label_share: the part that counts by class take; 0 leaves them out.
         pair_share: the part that pairs take; 0 leaves them out.
+        triple_share: the part that triples take, a third of it for choosing them; 0 leaves them out.
     """
 
     kind: ClassVar[str] = "marginals"
     name: str
     summary: str
     source: str
-    components: int = 100
-    optimiser: Optimiser = field(default_factory=Adam)
-    averaging: float | None = None
-    steps: int = 500
-    bins: int = 12
+    components: int = 600
+    steps: int = 900
+    bins: int = 40
     tails: int = 2
+    own: int = 64
+    groups: int = 40
     support: float = 4.0
+    pair_support: float = 2.0
     columns: int = 32
-    by_class: bool = True
-    class_share: float = 0.05
-    column_share: float = 0.25
-    label_share: float = 0.4
-    pair_share: float = 0.3
+    triples: int = 8
+    class_share: float = 0.03
+    column_share: float = 0.13
+    pile_share: float = 0.05
+    label_share: float = 0.29
+    pair_share: float = 0.45
+    triple_share: float = 0.09
 
     def __post_init__(self) -> None:
-        check_positive(self.name, components=self.components, steps=self.steps, support=self.support)
+        check_positive(
+            self.name,
+            components=self.components,
+            steps=self.steps,
+            support=self.support,
+            pair_support=self.pair_support,
+            triples=self.triples,
+        )
         check_share("class counts", self.class_share)
         check_share("column counts", self.column_share)
+        check_share("piles", self.pile_share)
         check_share("label pairs", self.label_share, optional=True)
         check_share("column pairs", self.pair_share, optional=True)
-        if self.bins < 2 or self.tails < 0 or self.columns < 2:
+        check_share("triples", self.triple_share, optional=True)
+        if min(self.bins, self.groups, self.columns) < 2 or min(self.tails, self.own) < 0:
             raise RecipeError(
-                f"recipe {self.name!r} needs at least two bins, no negative tails and at least two columns in pairs, "
-                f"got {self.bins}, {self.tails} and {self.columns}."
+                f"recipe {self.name!r} needs at least two bins, two groups and two columns in pairs, and no negative "
+                f"tails or own outcomes, got {self.bins}, {self.groups}, {self.columns}, {self.tails} and {self.own}."
             )
-
-    @property
-    def slots(self) -> int:
-        """How many bins a column of numbers has at most, those in the tails included."""
-        return self.bins + 2 * self.tails
 
     def refuses(self, schema: Schema) -> str | None:
         """Anything but tables."""
@@ -102,16 +119,22 @@ class MarginalsRecipe(RecipeDefaults):
         return f"recipe {self.name!r} makes tables, not {schema.kind}. The recipe understudy chooses by the data."
 
     def releases(self, schema: Schema | None, rows: int | None) -> tuple[Asked, ...]:
-        """Class counts, columns, columns by class, pairs of columns."""
-        labelled = schema is None or schema.label_classes is not None
-        several = not isinstance(schema, TableSchema) or len(schema.features) > 1
+        """Class counts, columns, piles, columns by class, pairs, and triples with the scores that choose them."""
+        labelled, deep, several = True, True, 3
+        if isinstance(schema, TableSchema):
+            labelled, several = schema.label_classes is not None, len(schema.features)
+            deep = any(column.deep for column in table_columns(schema))
+        triples = self.triple_share if several > 2 else 0.0
         return (
             *asked_rows(rows),
             *asked_labels(schema, Share(LABELS, self.class_share)),
             *shares(
                 Share(COLUMNS, self.column_share),
+                Share(PILES, self.pile_share if deep else 0.0),
                 Share(LABEL_PAIRS, self.label_share if labelled else 0.0),
-                Share(PAIRS, self.pair_share if several else 0.0),
+                Share(PAIRS, self.pair_share if several > 1 else 0.0),
+                Share(SCORES, triples * _SCORED),
+                Share(TRIPLES, triples * (1 - _SCORED)),
             ),
         )
 
@@ -121,23 +144,27 @@ class MarginalsRecipe(RecipeDefaults):
 
         return table_prospect(self, schema, charges, rows) if isinstance(schema, TableSchema) else None
 
+    def rehearsed(self) -> Self:
+        """With few steps and components: all of them are free, and what is asked hangs on neither."""
+        return replace(self, steps=min(self.steps, 2), components=min(self.components, 20))
+
     def fitter(self, schema: Schema, *, seed: int | None, device: torch.device) -> MarginalsFitter:
-        """The free training towards the published counts, always on the CPU: it takes seconds."""
+        """The free fit to the published counts, always on the CPU: it takes seconds."""
         from understudy.synthesizers.marginals.fit import MarginalsFitter
         from understudy.synthesizers.shared.devices import on_the_cpu
 
-        return MarginalsFitter(self, schema, seed, on_the_cpu(self.name, device))
+        on_the_cpu(self.name, device)
+        return MarginalsFitter(self, schema, seed)
 
     def model(self, schema: Schema) -> TableModel:
         """The mixture."""
-        from understudy.synthesizers.marginals.model import build_table_model
+        from understudy.synthesizers.marginals.model import table_model
 
-        return build_table_model(self, schema)
+        return table_model(schema)
 
 
 UNDERSTUDY_TABLES = MarginalsRecipe(
     name="understudy-tables",
-    summary="mixture fitted to noisy counts of columns and of pairs of columns",
+    summary="mixture fitted to noisy counts of columns, pairs and chosen triples",
     source="Understudy, docs/tables.md",
-    optimiser=Adam(rate=0.05, final_rate=1e-3, beta1=0.9, beta2=0.99),
 )
