@@ -264,7 +264,7 @@ def test_classes_need_labels(tmp_path: Path) -> None:
     ("name", "content"),
     [
         ("a-idx3-ubyte", struct.pack(">BBBB3I", 0, 0, 8, 3, 6037, 28, 28)),
-        ("a-idx3-ubyte.gz", gzip.compress(_idx(np.zeros((6037, 1, 1), np.uint8)) + b"x")),
+        ("a-idx3-ubyte.gz", gzip.compress(_idx(np.zeros((6037, 1, 1), np.uint8)) + b"x", mtime=0)),
         ("a-idx3-ubyte", _idx(np.zeros((6037, 1, 1), ">f4"), 13)),
         ("a-idx3-ubyte", b"6037, 12.5, aids"),
     ],

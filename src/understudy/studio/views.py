@@ -70,6 +70,11 @@ def _left_after(workspace: Workspace, journey: Journey, made: Plan, total: float
     if workspace.ledger.exists():
         with Ledger(workspace.ledger) as ledger:
             if journey.name in ledger.datasets():
+                begun = workspace.release(journey.name).exists()
+                begun = begun or (workspace.folder(journey.name) / "release.checkpoint").exists()
+                if begun:
+                    state = ledger.statement(journey.name)
+                    return f"ε = {state.spent.epsilon:.3g} of {state.budget.epsilon:g} is spent or put aside"
                 try:
                     after = ledger.would_leave(journey.name, made.charges)
                 except BudgetError as problem:
