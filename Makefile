@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow test-lowest test-newest check format bench bench-ledger bench-utility bench-utility-tables bench-utility-codes bench-rivals clean
+.PHONY: help setup demo docs test test-slow test-lowest test-newest check format bench bench-ledger bench-utility bench-utility-tables bench-utility-codes bench-rivals clean
 
 help:  ## list the targets
 	@grep -E '^[a-z -]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 26
@@ -21,6 +21,10 @@ $(STAMP): pyproject.toml constraints.txt
 
 demo: $(STAMP)  ## plan, train, release, sample, evaluate, audit and report on data inside scikit-learn
 	OMP_NUM_THREADS=1 $(BIN)/understudy demo --out demo
+
+docs: $(STAMP)  ## build the documentation as a site into site/
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --group docs
+	$(BIN)/python -m mkdocs build --quiet
 
 test: $(STAMP)  ## run the tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" -n 2

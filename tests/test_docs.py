@@ -104,3 +104,9 @@ def test_every_command_is_in_the_readme() -> None:
     ]
     for name in names:
         assert f"| `{name}` |" in README, f"{name} is missing in the README's table"
+
+
+def test_the_site_has_every_page() -> None:
+    """The site's contents name every page of the documentation once, and no page that does not exist."""
+    listed = re.findall(r"([\w-]+\.md)", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
+    assert sorted(listed) == sorted(page.name for page in (ROOT / "docs").glob("*.md"))
