@@ -192,7 +192,9 @@ def movement(critic: nn.Module, rule: Clipping, objective: Objective, person: Te
         x = torch.cat([records, more])
         owners = torch.cat([OWNERS, torch.full((len(more),), PEOPLE)])
         rows = Rows(x, None, Persons.of(owners, MOST, x, None))
-        door = Listener(rows, (Charge("steps", SubsampledGaussian(1.0, SIGMA, 1)),), SeededNoise(3), insecure=True)
+        door = Listener(
+            rows, (Charge("steps", SubsampledGaussian(1.0, SIGMA, 1)),), SeededNoise(3), insecure=True
+        )
         NoisyGradients("steps", rule, objective, 9.0).step(door, critic, Rows(fakes), Rows(public))
         heard.append(door.heard)
     return float((heard[0] - heard[1]).norm()) / (door.scale / SIGMA)

@@ -68,9 +68,9 @@ def _norms(rows: Tensor) -> Tensor:
     """The norm of each row; of long ones by blocks, whose norms are joined in float64."""
     blocks, rest = divmod(rows.shape[1], _BLOCK)
     if blocks and rows.dtype != torch.float64:
-        first, last = rows.split([blocks * _BLOCK, rest], dim=1)
-        parts = [torch.linalg.vector_norm(first.unflatten(1, (blocks, _BLOCK)), dim=2)]
-        parts += [torch.linalg.vector_norm(last, dim=1, keepdim=True)] if rest else []
+        whole = rows[:, : blocks * _BLOCK].reshape(len(rows), blocks, _BLOCK)
+        parts = [torch.linalg.vector_norm(whole, dim=2)]
+        parts += [torch.linalg.vector_norm(rows[:, -rest:], dim=1, keepdim=True)] if rest else []
         rows = torch.cat(parts, dim=1).double()
     norms: Tensor = torch.linalg.vector_norm(rows, dim=1)
     return norms
