@@ -207,3 +207,23 @@ def test_edit_can_be_left_and_taken_up(tmp_path: Path) -> None:
     assert 'label = "sex"\n' in text
     assert "# missing_text" not in text
     assert "FILL IN" in text
+
+
+def test_edit_takes_facts_that_nobody_knows(tmp_path: Path) -> None:
+    """`discover` stands in the place of a bound or of a list, and the draft is complete with it."""
+    path = _drafted(tmp_path)
+    words = ["--confirm", "--usual", "--study", "2000-01-01..2020-12-31", "--set", "label=sex"]
+    words += [
+        "--set",
+        "dose.upper=discover",
+        "--set",
+        "dose.lower=0",
+        "--set",
+        "dose.missing=yes",
+        "--no-ask",
+    ]
+    result = RUN.invoke(app, ["edit", str(path), *words, "--set", "sex.categories=discover"])
+    assert "is complete" in result.stderr, result.output
+    text = path.read_text()
+    assert 'upper = "discover"' in text
+    assert 'categories = "discover"' in text

@@ -16,6 +16,7 @@ from understudy.planning import plan
 from understudy.run.fit import fit, rehearse
 from understudy.run.stand_ins import stand_in_rows
 from understudy.schema import Binary, Categorical, CodeSchema, Continuous, Integer, Schema, TableSchema
+from understudy.schema.discover import DISCOVER
 from understudy.synthesizers.prospect import Prospect, Reach, reach_of
 
 WIDE = TableSchema(
@@ -141,3 +142,23 @@ def test_absurd_budgets_get_a_sentence() -> None:
     weak = replace(usual, spent=replace(usual.spent, epsilon=500.0))
     assert weak.remark is not None
     assert "ε = 500 promises next to nothing" in weak.remark
+
+
+def test_facts_to_be_discovered_have_a_prospect_and_a_page() -> None:
+    """A plan with open bounds and categories says what it buys, and its schema shows what is to be found out."""
+    open_one = TableSchema(
+        (
+            Integer("visits", 0, DISCOVER),
+            Continuous("cost", DISCOVER, DISCOVER),
+            Categorical("ward", DISCOVER),
+            Binary("outcome", ("well", "ill")),
+        ),
+        label="outcome",
+    )
+    made = plan(open_one, epsilon=2, delta=1e-4, rows=5000)
+    assert made.prospect is not None
+    assert "5,000 rows in 2 classes" in str(made.prospect)
+    page = open_one._repr_html_()
+    assert "0 to discovered" in page
+    assert "discovered to discovered" in page
+    assert "DISCOVER" not in page + made._repr_html_()

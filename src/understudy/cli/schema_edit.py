@@ -12,6 +12,7 @@ import typer
 
 from understudy.cli.console import say
 from understudy.errors import SchemaError
+from understudy.schema.discover import DISCOVER
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -189,6 +190,8 @@ def _value(key: str, text: str) -> Any:
             return json.loads(text)
         except ValueError as cause:
             raise SchemaError(f'{key}: {text} is not a list such as a, b, c or ["a", "b"]') from cause
+    if text == DISCOVER.value:
+        return text
     if key in _LISTS:
         return [part.strip() for part in text.split(",")]
     if key in ("missing", "header") and text.lower() in ("true", "yes", "y", "false", "no", "n"):

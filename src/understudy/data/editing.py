@@ -7,6 +7,7 @@ mark away and puts the fact in its place, and everything else, comments too, sta
 from __future__ import annotations
 
 import datetime as dt
+import enum
 import json
 import re
 import tomllib
@@ -229,6 +230,8 @@ def _check(block: _Block) -> None:
 
 
 def _as_toml(value: Any) -> str:
+    if isinstance(value, enum.Enum):
+        return _as_toml(value.value)
     if isinstance(value, dt.date):
         return value.isoformat()
     if isinstance(value, bool | int | float | str):
