@@ -132,7 +132,7 @@ class Plan:
         """What the budget buys in the user's terms; None without a schema or a budget, or if it cannot be told."""
         if self.schema is None or self.budget is None:
             return None
-        return self.recipe.prospect(self.schema, self.run_charges, self.rows)
+        return self.recipe.prospect(with_stand_ins(self.schema), self.run_charges, self.rows)
 
     @property
     def remark(self) -> str | None:

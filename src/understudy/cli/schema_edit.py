@@ -184,6 +184,8 @@ def _answer(draft: Draft, question: Question, text: str) -> None:
 
 def _value(key: str, text: str) -> Any:
     """What a typed text means for a key: a list, a truth, a number, a day, or a text."""
+    if text == "discover" and key in ("lower", "upper", "categories"):
+        return text
     if text.startswith(("[", '"')):
         try:
             return json.loads(text)

@@ -19,7 +19,7 @@ from understudy.data.draft import blank_column, draft_schema
 from understudy.errors import SchemaError
 from understudy.files import read_text, write_whole
 from understudy.notebook import html_table
-from understudy.schema import Column, Schema, schema_from_toml
+from understudy.schema import Column, Discover, Schema, schema_from_toml
 
 __all__ = ["FILE", "TABLE", "Draft", "Question"]
 
@@ -229,6 +229,7 @@ def _check(block: _Block) -> None:
 
 
 def _as_toml(value: Any) -> str:
+    value = value.value if isinstance(value, Discover) else value
     if isinstance(value, dt.date):
         return value.isoformat()
     if isinstance(value, bool | int | float | str):
