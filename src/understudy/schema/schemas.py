@@ -14,7 +14,7 @@ from understudy.errors import CallError, SchemaError
 from understudy.files import read_text, write_whole
 from understudy.notebook import html_table
 from understudy.schema.columns import Binary, Categorical, Column, Discrete, check_values
-from understudy.schema.discover import open_facts
+from understudy.schema.discover import DISCOVER, open_facts
 from understudy.schema.file_format import FileFormat
 from understudy.schema.person import PersonUnit
 
@@ -326,7 +326,10 @@ def _listed(names: tuple[str, ...]) -> str:
 
 def _facts(column: Column) -> str:
     """What a column may hold, in a few words."""
-    range_ = _listed(column.values) if isinstance(column, Discrete) else f"{column.lower} to {column.upper}"
+    if isinstance(column, Discrete):
+        range_ = str(DISCOVER) if open_facts(column) else _listed(column.values)
+    else:
+        range_ = f"{column.lower} to {column.upper}"
     return range_ + (", may be empty" if column.missing else "")
 
 
