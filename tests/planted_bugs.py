@@ -330,6 +330,27 @@ def cells_of_piles_chosen_by_exact_counts() -> None:
     asking.stretches_of = by_exact  # type: ignore[attr-defined]
 
 
+@bug
+def an_unshifted_threshold_of_categories() -> None:
+    from understudy.privacy.mechanisms import GaussianThreshold
+
+    honest = GaussianThreshold.threshold
+    GaussianThreshold.threshold = lambda self, rows_each=1: honest(self, rows_each) - 1  # type: ignore[method-assign]
+
+
+@bug
+def a_row_counts_twice_for_its_category() -> None:
+    from understudy.door.query import TextCounts
+
+    add = TextCounts.add
+
+    def twice(self: Any, sums: Any, batch: Any) -> None:
+        add(self, sums, batch)
+        add(self, sums, batch)
+
+    TextCounts.add = twice  # type: ignore[method-assign]
+
+
 def plant(name: str) -> None:
     """Break this process."""
     BUGS[name]()
@@ -349,7 +370,7 @@ def plan_under_audit(name: str) -> Any:
     import understudy
     from understudy.data import known_schema
     from understudy.dpsgd.clipping import GlobalClip
-    from understudy.schema import CodeSchema, ImageSchema
+    from understudy.schema import DISCOVER, Categorical, CodeSchema, ImageSchema, Integer, TableSchema
     from understudy.synthesizers.marginals.recipe import UNDERSTUDY_TABLES
     from understudy.synthesizers.registry import RECIPES
 
@@ -363,6 +384,9 @@ def plan_under_audit(name: str) -> Any:
     if "code" in name or "root of m" in name:
         codes = CodeSchema(tuple(f"c{i}" for i in range(40)))
         return understudy.plan(codes, recipe="understudy", steps=2, **settings)
+    if "categor" in name:
+        table = TableSchema((Categorical("ward", DISCOVER), Integer("age", 0, 120)))
+        return understudy.plan(table, recipe="understudy", steps=2, **settings)
     if "penalty" in name:
         return understudy.plan(digits, recipe="small-images", steps=20, batch=128, **settings)
     if "noise key" in name or "Box" in name or "digits" in name:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -113,3 +114,19 @@ def test_a_bound_by_the_exact_counts_is_found(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(BinCounts, "add", watched)
     monkeypatch.setattr(discover, "found_range", lambda counts, bins, deviation: choose(exact, bins, 0.0))
     assert "discovery: interference" in failed()
+
+
+def test_a_person_with_several_texts_is_audited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With up to eight rows each it passes; a threshold for one text of a person does not."""
+    persons = replace(SCHEMA, person="patient", max_rows_per_person=8)
+    made = plan(persons, epsilon=2.0, rows=5000, steps=2)
+    seeds = iter(range(100))
+
+    def outcomes() -> set[str]:
+        found = discovery_readings(made, persons, lambda: SeededNoise(next(seeds)), 1e-6)
+        return {reading.name for reading in found if reading.outcome is not Outcome.PASS}
+
+    assert outcomes() == set()
+    honest = GaussianThreshold.threshold
+    monkeypatch.setattr(GaussianThreshold, "threshold", lambda self, rows_each=1: honest(self))
+    assert outcomes() == {"threshold of categories of ward"}

@@ -32,6 +32,7 @@ TESTS = {
     "Box": ["tests/door"],
     "digits": ["tests/door"],
     "batches": ["tests/door", "tests/dpsgd/test_mutants.py"],
+    "categor": ["tests/door/test_select.py", "tests/privacy/test_thresholds.py"],
     "record 0": ["tests/door", "tests/dpsgd/test_mutants.py"],
 }
 DPSGD = ["tests/dpsgd"]

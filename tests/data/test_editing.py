@@ -12,7 +12,18 @@ import understudy
 from understudy.data.editing import FILE, TABLE, Draft
 from understudy.data.typical import usual_categories
 from understudy.errors import SchemaError
-from understudy.schema import Binary, Categorical, Continuous, Datetime, Integer, Ordinal, TableSchema
+from understudy.schema import (
+    DISCOVER,
+    Binary,
+    Categorical,
+    Continuous,
+    Datetime,
+    Integer,
+    Ordinal,
+    TableSchema,
+    open_columns,
+    schema_from_toml,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -183,3 +194,30 @@ def test_other_names_suggest_nothing() -> None:
     assert countries is not None
     assert len(countries.values) == 249
     assert [usual_categories(name) for name in ("ward", "town", "landing")] == [None] * 3
+
+
+def test_what_nobody_knows_is_answered_by_discover(tmp_path: Path) -> None:
+    """In Python by the word or the value, and by an option of the command line."""
+    from typer.testing import CliRunner
+
+    from understudy.cli import app
+
+    pd.DataFrame({"dose": [0.5, 1.5], "town": ["Ulm", "Bonn"]}).to_csv(tmp_path / "a.csv", index=False)
+    draft = Draft.of(tmp_path / "a.csv", kinds_are_public=True)
+    draft.set("dose", lower=DISCOVER, upper="discover")
+    draft.save(tmp_path / "a.toml")
+    words = [
+        "schema",
+        "edit",
+        str(tmp_path / "a.toml"),
+        "--set",
+        "town.categories=discover",
+        "--usual",
+        "--no-ask",
+    ]
+    assert CliRunner().invoke(app, words).exit_code == 0
+    text = (tmp_path / "a.toml").read_text("utf-8")
+    assert text.count('= "discover"') == 3
+    assert 'or "discover"' in Draft.of(tmp_path / "a.csv").text
+    schema = schema_from_toml("\n".join(line for line in text.splitlines() if "FILL IN" not in line))
+    assert [column.name for column in open_columns(schema)] == ["dose", "town"]

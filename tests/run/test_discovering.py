@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
+import torch
 
 from tiny import TINY_TABLE, stop_after, tiny_frame
+from understudy.auditing.listening import Ear, listening
 from understudy.certificate import checked_plan
 from understudy.data.checking import check
+from understudy.discovery.discover import discovered, undescribed_rows
+from understudy.door.noise import SeededNoise
 from understudy.errors import (
     BudgetError,
     CheckpointError,
@@ -150,9 +158,9 @@ def test_a_card_whose_facts_are_not_those_that_were_open_is_refused() -> None:
     """A schema that changes anything else, a missing one, and one where nothing was open."""
     complete = with_stand_ins(OPEN)
     other = replace(complete, label=None)  # type: ignore[type-var]
-    for discovered, made in ((None, PLAN), (other, PLAN), (OPEN, PLAN), (complete, planned(TINY_TABLE))):
+    for facts, made in ((None, PLAN), (other, PLAN), (OPEN, PLAN), (complete, planned(TINY_TABLE))):
         with pytest.raises(ReleaseError, match="what was discovered"):
-            Card(plan=made, discovered=discovered)  # type: ignore[arg-type]
+            Card(plan=made, discovered=facts)  # type: ignore[arg-type]
     assert Card(plan=PLAN, discovered=complete).schema == complete
 
 
@@ -236,3 +244,75 @@ def test_public_rows_and_sweeps_need_a_complete_schema() -> None:
         fit(FRAME, planned(recipe="dp-cgan", steps=2, batch=16), public=tiny_frame(20))
     with pytest.raises(SchemaError, match="pay for it anew"):
         Sweep(data="a", test="b", schema=OPEN, recipe=PLAN.recipe, delta=1e-5, rows=ROWS)
+
+
+def visits(rows: int, seed: int) -> pd.DataFrame:
+    """Patients with one to four visits."""
+    frame = tiny_frame(rows, seed)
+    return frame.assign(patient=np.random.default_rng(seed).integers(0, rows // 2, rows))
+
+
+PERSONS = replace(OPEN, person="patient", max_rows_per_person=4)
+
+
+def test_persons_are_what_is_counted_and_protected() -> None:
+    """The plan counts patients, and finds what patients have; the patient is neither described nor written."""
+    made = planned(PERSONS, rows=1000)
+    assert "a category needs about" in str(made)
+    assert "patients" in next(line for line in str(made).splitlines() if "categories of town" in line)
+    release = fit(visits(ROWS, 0), made, insecure_seed=2)
+    assert release.schema.columns[2].categories == ("north", "south", "west", "unknown")  # type: ignore[union-attr]
+    assert "patient" not in release.sample(10, seed=0)
+
+
+def asked(frame: pd.DataFrame, persons: Any) -> list[np.ndarray]:
+    """All exact sums that discovery would publish."""
+    rows = undescribed_rows(frame, PERSONS, persons)
+    ear = Ear()
+    door = listening(ear)(rows, PLAN.run_charges, SeededNoise(0), insecure=True)
+    discovered(door, PERSONS)
+    texts = dict(zip(ear.draws[2].words, ear.draws[2].before, strict=True))
+    known = np.array([texts.get(town, 0.0) for town in ("north", "south", "west", *OWN)])
+    return [ear.draws[0].before, ear.draws[1].before, known]
+
+
+OWN = tuple(f"own {number}" for number in range(9))
+HOSTILE = {
+    "the same extreme row four times": [(1e300, 30, "own 0")] * 4,
+    "four towns of their own": [(1.5, 3, town) for town in OWN[:4]],
+    "more rows than one may have": [(-float(i), i, OWN[i]) for i in range(9)],
+    "nine equal rows": [(1.5, 3, "north")] * 9,
+}
+
+
+@pytest.mark.parametrize("what", HOSTILE)
+def test_a_whole_hostile_person_moves_the_sums_by_one_row(what: str) -> None:
+    """With any number of rows, extreme or alike, a person moves bounds by √3 and towns by 1, in any order of rows."""
+    frame = visits(60, 3)
+    persons = frame["patient"].to_numpy()
+    rows = pd.DataFrame(HOSTILE[what], columns=["height", "visits", "town"])
+    more = pd.concat([frame, rows], ignore_index=True)
+    numbers = np.append(persons, [10_000] * len(rows))
+    base = asked(frame, persons)
+    for order in (np.arange(len(more)), np.random.default_rng(0).permutation(len(more))):
+        found = asked(more.iloc[order], numbers[order])
+        moved = [float(np.linalg.norm(one - other)) for one, other in zip(found, base, strict=True)]
+        assert moved[0] <= math.sqrt(3) * (1 + 1e-9)
+        assert moved[1] <= math.sqrt(3) * (1 + 1e-9)
+        assert moved[2] <= 1 + 1e-9
+
+
+def test_which_rows_of_a_person_take_part_depends_on_that_person_alone() -> None:
+    """Neither other people's texts nor the order of rows change it, though texts are numbered by both."""
+    mine = pd.DataFrame([(float(i), i, f"ward {i}") for i in range(9)], columns=["height", "visits", "town"])
+    kept = []
+    for others in (["a", "b"], [f"x{i}" for i in range(50)]):
+        rest = pd.DataFrame({"height": 1.0, "visits": 1, "town": others})
+        frame = pd.concat([rest, mine.iloc[::-1] if len(others) > 2 else mine], ignore_index=True)
+        numbers = np.array([*range(len(others)), *[999] * 9])
+        rows = undescribed_rows(frame, PERSONS, numbers)
+        assert rows.persons is not None
+        chosen = rows.persons.rows_of(torch.tensor([len(rows.persons) - 1]))[0]
+        kept.append({frame["town"].iloc[int(row)] for row in chosen})
+    assert kept[0] == kept[1]
+    assert len(kept[0]) == 4

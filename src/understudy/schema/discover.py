@@ -38,6 +38,9 @@ class Discover(enum.Enum):
 
     DISCOVER = "discover"
 
+    def __str__(self) -> str:
+        return "(to be discovered)"
+
 
 DISCOVER: Any = Discover.DISCOVER
 """In place of a bound or of the categories of a column; the text "discover" means the same."""
