@@ -231,3 +231,26 @@ def test_poisson_batches_hold_whole_persons(monkeypatch: pytest.MonkeyPatch) -> 
     recipe = replace(small("dp-cgan"), steps=2, noise_multiplier=2.0, batch=8)  # type: ignore[type-var]
     fit(visits(), plan(TABLE, epsilon=4.0, delta=1e-3, rows=40, recipe=recipe))
     assert asked == [40, 40]
+
+
+def test_the_labeller_clips_a_person_as_one() -> None:
+    """Its sum over persons equals the clipped mean gradients, made whole person by person."""
+    import torch
+
+    from understudy.synthesizers.embedding.labeller import MARGIN
+    from understudy.synthesizers.embedding.queries import LabellerGradient
+
+    source, owners = torch.Generator().manual_seed(0), torch.tensor([0, 1, 1, 1, 2, 2, 3])
+    x, labels = torch.randn(7, 5, generator=source), torch.tensor([0, 1, 2, 0, 1, 1, 2])
+    query = LabellerGradient(torch.randn(5, 3, generator=source), 0.4)
+    sums = query.zero()
+    query.add_persons(sums, Batch(x, labels, SeededNoise(0), owners))
+    expected = torch.zeros(5, 3, dtype=torch.float64)
+    for person in range(4):
+        own = person == owners
+        loose = LabellerGradient(query._head, 1e9)
+        whole = loose.zero()
+        loose.add(whole, Batch(x[own], labels[own], SeededNoise(0)))
+        mean = whole[0] * MARGIN / own.sum()
+        expected += mean * min(1.0, 0.4 / float(mean.norm())) / MARGIN
+    assert torch.allclose(sums[0], expected, rtol=1e-9, atol=1e-12)

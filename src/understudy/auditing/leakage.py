@@ -175,17 +175,16 @@ def _shadows(
 
 def _taken(content: Content, which: np.ndarray) -> Content:
     if isinstance(content, Images):
-        labels = None if content.labels is None else content.labels[which]
-        return Images(content.pixels[which], labels)
+        own = (None if one is None else one[which] for one in (content.labels, content.persons))
+        return Images(content.pixels[which], *own)
     return content.iloc[which]
 
 
 def _joined(one: Content, other: Content) -> Content:
     if isinstance(one, Images) and isinstance(other, Images):
-        labels = (
-            None if one.labels is None or other.labels is None else np.concatenate([one.labels, other.labels])
-        )
-        return Images(np.concatenate([one.pixels, other.pixels]), labels)
+        pairs = ((one.labels, other.labels), (one.persons, other.persons))
+        own = (None if a is None or b is None else np.concatenate([a, b]) for a, b in pairs)
+        return Images(np.concatenate([one.pixels, other.pixels]), *own)
     assert isinstance(one, pd.DataFrame)
     assert isinstance(other, pd.DataFrame)
     return pd.concat([one, other], ignore_index=True)

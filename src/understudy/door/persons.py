@@ -119,6 +119,8 @@ def add_persons(
         at_once: how many rows are handed to the query at a time, but never a part of a person.
         chance: coins.
     """
+    if not len(chosen):
+        return  # not even with an empty batch: behind a derived door nobody has no features
     if isinstance(query, PersonQuery):
         for part in torch.split(chosen, max(1, at_once // persons.most)):
             rows, owners = persons.rows_of(part)

@@ -103,7 +103,8 @@ class LabellerGradient:
     The gradient of one record is the outer product of its features f and its error p - y, with norm |f|·|p - y|,
     clipped to the bound; p depends on earlier noisy gradients and on this record only. All of it is computed in
     float64: a sum of thousands of records in float32 is rounded by more than the margin of one record, and one record
-    more can change how all others are rounded.
+    more can change how all others are rounded. Of a person with r records the mean gradient is clipped as one; its
+    squared norm is Σ (f_i·f_j)(e_i·e_j) / r² over pairs of records, e being the errors.
 
     Args:
         head: the classifier so far.
@@ -123,12 +124,36 @@ class LabellerGradient:
     @torch.no_grad()
     def add(self, sums: list[Tensor], batch: Batch) -> None:
         """PRIVATE: add the clipped gradients of a batch."""
+        features, error = self._factors(batch)
+        norms = features.norm(dim=1) * error.norm(dim=1)
+        sums[0].addmm_(features.T, self._clipped(error, norms))
+
+    @torch.no_grad()
+    def add_persons(self, sums: list[Tensor], batch: Batch) -> None:
+        """PRIVATE: add the clipped gradients of the persons of a batch."""
+        assert batch.persons is not None
+        persons, sizes = batch.persons, torch.bincount(batch.persons)
+        features, error = self._factors(batch)
+        error /= sizes[persons].unsqueeze(1)
+        squares = torch.zeros(len(sizes), dtype=torch.float64)
+        for apart in range(int(sizes.max()) if len(sizes) else 0):
+            one, other = slice(apart, None), slice(0, len(persons) - apart)
+            products = (features[one] * features[other]).sum(1) * (error[one] * error[other]).sum(1)
+            products = torch.where(persons[one] == persons[other], products, 0.0)
+            squares.index_add_(0, persons[one], products if apart == 0 else 2 * products)
+        norms = squares.clamp(min=0.0).sqrt()
+        sums[0].addmm_(features.T, self._clipped(error, norms[persons]))
+
+    def _factors(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """PRIVATE: the features of each record, and its error, which is zero if its class is none."""
         assert batch.labels is not None
         features = batch.x.double()
         error = (features @ self._head).softmax(dim=1)
         error -= (batch.labels[:, None] == torch.arange(self._head.shape[1])).double()
-        norms = features.norm(dim=1) * error.norm(dim=1)
+        known = of_known_class(batch.labels, self._head.shape[1])
+        return features, torch.where(known.unsqueeze(1), error, 0.0)
+
+    def _clipped(self, error: Tensor, norms: Tensor) -> Tensor:
+        """The errors, shrunk so that gradients of these norms are within the bound; zero where a norm is not finite."""
         shrink = self.sensitivity / (MARGIN * norms.clamp(min=self.sensitivity))
-        counted = norms.isfinite() & of_known_class(batch.labels, self._head.shape[1])
-        error = torch.where(counted.unsqueeze(1), error * shrink.unsqueeze(1), 0.0)
-        sums[0].addmm_(features.T, error)
+        return torch.where(norms.isfinite().unsqueeze(1), error * shrink.unsqueeze(1), 0.0)
