@@ -19,7 +19,9 @@ def test_the_image_does_not_run_as_root() -> None:
 
 def test_services_write_nowhere_but_in_their_volumes() -> None:
     """Roots are read-only, no capability is kept, and the curator's records have no network."""
-    services = re.split(r"^  (?=\w+:$)", COMPOSE.split("services:\n")[1].split("\nvolumes:\n")[0], flags=re.M)[1:]
+    services = re.split(
+        r"^  (?=\w+:$)", COMPOSE.split("services:\n")[1].split("\nvolumes:\n")[0], flags=re.M
+    )[1:]
     assert [service.split(":")[0] for service in services] == ["curator", "analyst"]
     for service in services:
         assert "read_only: true" in service
@@ -35,6 +37,8 @@ def test_the_extras_of_the_image_exist() -> None:
     """What the image installs is what the package offers."""
     wanted = re.search(r"/src\[([a-z,]+)\]", DOCKERFILE)
     assert wanted is not None
-    offered = (ROOT / "pyproject.toml").read_text(encoding="utf-8").split("[project.optional-dependencies]")[1]
+    offered = (
+        (ROOT / "pyproject.toml").read_text(encoding="utf-8").split("[project.optional-dependencies]")[1]
+    )
     for extra in wanted[1].split(","):
         assert re.search(rf"^{extra} = ", offered, flags=re.M), extra

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -43,6 +45,7 @@ from understudy.run.threads import choose_threads
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from understudy.door.ranks import Ranks
     from understudy.planning import Plan
     from understudy.release.release import Release
     from understudy.run.checkpoint import Checkpoints
@@ -81,6 +84,27 @@ def fit_command(
         int | None, typer.Option(min=1, help="Threads; chosen by the networks if left out.")
     ] = None,
     device: Annotated[Device, typer.Option(help="Where networks are trained.")] = Device.CPU,
+    processes: Annotated[
+        int | None, typer.Option(min=1, help="Processes on this machine; for several machines use torchrun.")
+    ] = None,
+    own_shards: Annotated[
+        bool,
+        typer.Option(
+            "--own-shards", help="Each process reads a shard of its own; {rank} in DATA is its number."
+        ),
+    ] = False,
+    wait: Annotated[
+        float, typer.Option(min=0, help="Minutes after which a silent process counts as lost.")
+    ] = 30.0,
+    cache: Annotated[
+        Path | None,
+        typer.Option(
+            file_okay=False,
+            exists=True,
+            envvar="UNDERSTUDY_CACHE",
+            help="Folder for a working copy of large data on disk; private, without a name, gone at the end.",
+        ),
+    ] = None,
     no_privacy: Annotated[
         bool, typer.Option("--no-privacy", help="Train a baseline that is NOT PRIVATE.")
     ] = False,
@@ -108,53 +132,78 @@ def fit_command(
     from understudy.planning import plan as make_plan
     from understudy.run.asked import refuse_useless
     from understudy.run.checkpoint import Checkpoints
+    from understudy.run.processes import joined, started
 
-    if out.exists():
-        finished = " It is complete." if remove_finished_checkpoint(out, ledger) else ""
-        raise PlanError(f"{out} exists already.{finished} Remove it or choose another name for --out.")
-    records: object = source_of(data, query)
-    refuse_absent(records)
-    if plan is not None:
-        made = saved_plan(plan)
-    else:
-        if epsilon is None and not no_privacy:
-            raise PlanError("say how much may be spent with --epsilon (or --no-privacy for a baseline).")
-        records, found, counted = _known_or_described(records, schema, rows)
-        made = make_plan(
-            found,
-            epsilon=None if no_privacy else epsilon,
-            delta=delta,
-            adjacency=adjacency,
-            rows=counted,
-            recipe=chosen_recipe(recipe, found),
-            batch=batch,
-            batch_cap=batch_cap,
-            noise_multiplier=sigma,
-            steps=steps,
-            accept_large_delta=accept_large_delta,
+    with started(processes, sys.argv[1:]), joined(timedelta(minutes=wait), device) as ranks:
+        err.quiet = not ranks.first
+        working = Checkpoints(beside(out, "checkpoint"), checkpoint_every, resume)
+        with ranks.agreed():
+            if ranks.first and out.exists():
+                finished = " It is complete." if remove_finished_checkpoint(out, ledger) else ""
+                raise PlanError(
+                    f"{out} exists already.{finished} Remove it or choose another name for --out."
+                )
+            place = data.replace("{rank}", str(ranks.rank)) if own_shards else data
+            records: object = source_of(place, query)
+            refuse_absent(records)
+            if plan is not None:
+                made = saved_plan(plan)
+            else:
+                if epsilon is None and not no_privacy:
+                    raise PlanError(
+                        "say how much may be spent with --epsilon (or --no-privacy for a baseline)."
+                    )
+                records, found, counted = _known_or_described(records, schema, rows)
+                made = make_plan(
+                    found,
+                    epsilon=None if no_privacy else epsilon,
+                    delta=delta,
+                    adjacency=adjacency,
+                    rows=counted,
+                    recipe=chosen_recipe(recipe, found),
+                    batch=batch,
+                    batch_cap=batch_cap,
+                    noise_multiplier=sigma,
+                    steps=steps,
+                    accept_large_delta=accept_large_delta,
+                )
+            choose_threads(made, threads)
+            if time_budget is not None:
+                if steps is not None or sigma is not None:
+                    raise PlanError(
+                        "--time-budget chooses steps and noise itself: leave --steps and --sigma out."
+                    )
+                made = _in_time(made, time_budget, working, device) if ranks.first else made
+            if not as_json:
+                show_plan(made, err)
+            if not anyway:
+                refuse_useless(made)
+        made = _of_the_first(made, ranks) if time_budget is not None else made
+        release = _train(
+            records,
+            made,
+            ranks,
+            out,
+            ledger,
+            dataset,
+            working,
+            own_shards=own_shards,
+            cache=cache,
+            public=public,
+            insecure_seed=insecure_seed,
+            device=device,
         )
-    choose_threads(made, threads)
-    working = Checkpoints(beside(out, "checkpoint"), checkpoint_every, resume)
-    if time_budget is not None:
-        if steps is not None or sigma is not None:
-            raise PlanError("--time-budget chooses steps and noise itself: leave --steps and --sigma out.")
-        made = _in_time(made, time_budget, working, device)
-    if not as_json:
-        show_plan(made, err)
-    if not anyway:
-        refuse_useless(made)
-    release = _train(
-        records,
-        made,
-        out,
-        ledger,
-        dataset,
-        working,
-        public=public,
-        insecure_seed=insecure_seed,
-        device=device,
-    )
-    _tell(release, out, as_json=as_json)
+        if release is not None:
+            _tell(release, out, as_json=as_json)
+
+
+def _of_the_first(plan: Plan, ranks: Ranks) -> Plan:
+    """The plan of the first process, whose clock decides."""
+    from understudy import codec
+    from understudy.errors import PlanError
+    from understudy.planning import Plan
+
+    return codec.from_json(Plan, ranks.shared_bytes(codec.to_json(plan).encode()).decode(), error=PlanError)
 
 
 def _in_time(plan: Plan, minutes: float, checkpoints: Checkpoints, device: Device) -> Plan:
@@ -171,33 +220,41 @@ def _in_time(plan: Plan, minutes: float, checkpoints: Checkpoints, device: Devic
 def _train(
     data: object,
     plan: Plan,
+    ranks: Ranks,
     out: Path,
     ledger: Path | None,
     dataset: str | None,
     checkpoints: Checkpoints,
     *,
+    own_shards: bool,
+    cache: Path | None,
     public: str | None,
     insecure_seed: int | None,
     device: Device,
-) -> Release:
+) -> Release | None:
     """Run in the open: on record, with checkpoints, a bar, and signals that stop it in order."""
     from understudy.errors import Interrupted
     from understudy.files import remove_leftovers
-    from understudy.run.progress import fit_with_bar
+    from understudy.run.fit import fit_together
+    from understudy.run.progress import moves
+    from understudy.run.shards import Shards
 
     with (
         _shown_to_the_curator(),
         stopping() as signals,
-        open_account(
-            plan, out, ledger, dataset, checkpoints.every, command=command_line(), say=err.print
-        ) as account,
-        progress_bar() as bar,
+        open_account(plan, out, ledger, dataset, checkpoints.every, command=command_line(), say=err.print)
+        if ranks.first
+        else nullcontext() as account,
+        progress_bar(shown=ranks.first) as bar,
     ):
         try:
-            release = fit_with_bar(
-                bar,
+            release = fit_together(
                 data,
                 plan,
+                ranks,
+                shards=Shards.OWN if own_shards else Shards.DEALT,
+                cache=cache,
+                on_progress=moves(bar, plan),
                 public=public,
                 account=account,
                 checkpoints=checkpoints,
@@ -210,6 +267,8 @@ def _train(
             bar.stop()
             complain(str(notice))
             raise typer.Exit(signals.exit_code) from notice
+        if release is None:
+            return None
         release.save(out)
         checkpoints.path.unlink(missing_ok=True)
         for path in (out, checkpoints.path):

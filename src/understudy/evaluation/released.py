@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from understudy.door.door import Door
 from understudy.door.noise import SecureNoise
+from understudy.door.ranks import ALONE
 from understudy.door.source import Rows as DoorRows
 from understudy.errors import EvaluationError
 from understudy.evaluation.layout import Layout
@@ -35,6 +36,7 @@ from understudy.schema import TableSchema
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from understudy.door.ranks import Ranks
     from understudy.evaluation.utility import Labelled
     from understudy.privacy.budget import Budget
 
@@ -121,8 +123,11 @@ def publish_measures(
     rows: int = 20_000,
     seed: int = 0,
     reserve: Callable[[Charge], None] | None = None,
+    ranks: Ranks = ALONE,
 ) -> PublishedMeasures:
     """Publish accuracy, AuROC and marginal errors of a release on private test rows.
+
+    Several processes, each with test rows (and persons) of its own, call it together and get the same measures.
 
     Args:
         release: what synthetic rows are drawn from.
@@ -132,6 +137,7 @@ def publish_measures(
         rows: synthetic rows to draw; public.
         seed: of the draw and the training; not of the noise.
         reserve: called with the charge before any private row is read, to write it into the ledger.
+        ranks: the processes; the first alone reserves.
 
     Raises:
         EvaluationError: the schema has no label, or the charge is not a single Gaussian release.
@@ -142,12 +148,14 @@ def publish_measures(
     drawn = ReleaseSource(release).draw(rows, seed)
     predictor = train(learner, drawn.features, drawn.labels, drawn.classes, seed)
     layout = Layout.of(release.schema) if isinstance(release.schema, TableSchema) else None
-    if reserve is not None:
-        reserve(charge)
-    encoded = encode(test, release.schema)
+    with ranks.agreed():
+        if reserve is not None and ranks.first:
+            reserve(charge)
+    with ranks.agreed():
+        encoded = encode(test, release.schema)
     query = MeasureCounts(release.schema, drawn.classes, layout, predictor)
     private = DoorRows.of(encoded, release.schema)
-    seen = Door(private, (charge,), SecureNoise()).publish(charge.purpose, query)
+    seen = Door(private, (charge,), SecureNoise(), ranks=ranks).publish(charge.purpose, query)
     sizes = () if layout is None else layout.sizes
     shares = _synthetic_marginals(release, layout, rows, seed)
     measures = _measures(seen.value.numpy(), seen.deviation, drawn, sizes, shares, learner)

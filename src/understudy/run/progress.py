@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from understudy.release.release import Release
     from understudy.run.run import Progress
 
-__all__ = ["fit_with_bar", "progress_bar"]
+__all__ = ["fit_with_bar", "moves", "progress_bar"]
 
 _UPDATES = 20
 """How often the ε in the bar is computed anew."""
@@ -56,6 +56,11 @@ def fit_with_bar(
     """Call `fit` and move the bar; options are those of `fit`."""
     from understudy.run.fit import run_plan
 
+    return run_plan(data, plan, on_progress=moves(bar, plan, clock), **options)  # type: ignore[arg-type]
+
+
+def moves(bar: Bar, plan: Plan, clock: Callable[[], float] = time.monotonic) -> Callable[[Progress], None]:
+    """What moves the bar as a run of this plan advances."""
     total, pace = plan.steps, _FirstSteps(plan.steps, clock)
     task = bar.add_task(f"training {plan.recipe.name}", total=total, note="")
     every = max(1, total // _UPDATES)
@@ -68,7 +73,7 @@ def fit_with_bar(
         if progress.done % every == 0 or progress.done == total:
             bar.update(task, note=_spent_note(plan, progress.done))
 
-    return run_plan(data, plan, on_progress=on_progress, **options)  # type: ignore[arg-type]
+    return on_progress
 
 
 def _spent_note(plan: Plan, done: int) -> str:
@@ -99,7 +104,7 @@ class _Words(ProgressColumn):
         return Text(for_terminal(str(task.fields["note"] if self._note else task.description)))
 
 
-def progress_bar() -> Bar:
+def progress_bar(*, shown: bool = True) -> Bar:
     """A progress bar on standard error: what, bar, steps, extra text, time left."""
     return Bar(
         _Words(note=False),
@@ -108,4 +113,5 @@ def progress_bar() -> Bar:
         _Words(note=True),
         TimeRemainingColumn(),
         console=Console(stderr=True),
+        disable=not shown,
     )
