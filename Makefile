@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo docs test test-slow test-lowest test-newest check format bench bench-ledger bench-utility bench-utility-tables bench-utility-codes bench-rivals clean
+.PHONY: help setup demo docs test test-slow test-lowest test-newest check format bench bench-ledger bench-scale bench-utility bench-utility-tables bench-utility-codes bench-rivals clean
 
 help:  ## list the targets
 	@grep -E '^[a-z -]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 26
@@ -58,6 +58,9 @@ bench: $(STAMP)  ## engine benchmarks: ratios measured side by side
 
 bench-ledger: $(STAMP)  ## what it costs to put every step on record
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.ledger $(ARGS)
+
+bench-scale: $(STAMP)  ## memory and time over the number of rows, and two processes beside one
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.scale $(ARGS)
 
 bench-utility: $(STAMP)  ## usefulness of synthetic images for every recipe; hours, resumable
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.utility $(ARGS)

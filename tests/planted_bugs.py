@@ -193,7 +193,7 @@ def root_of_m_less_one_for_root_of_m() -> None:
 def batches_of_a_fixed_size() -> None:
     from understudy.door import door, poisson
 
-    def fixed(rows: int, rate: float, noise: Any, cap: int | None = None) -> Any:
+    def fixed(rows: int, rate: float, noise: Any, *_rest: Any) -> Any:
         return poisson._uniform_subset(rows, round(rows * rate), noise)
 
     door.poisson_indices = poisson.poisson_indices = fixed  # type: ignore[attr-defined]
@@ -205,8 +205,8 @@ def record_0_in_every_batch() -> None:
 
     honest = poisson.poisson_indices
 
-    def always(rows: int, rate: float, noise: Any, cap: int | None = None) -> Any:
-        drawn = honest(rows, rate, noise, cap)
+    def always(rows: int, rate: float, noise: Any, *rest: Any) -> Any:
+        drawn = honest(rows, rate, noise, *rest)
         return torch.unique(torch.cat([torch.zeros(min(1, rows), dtype=torch.int64), drawn]))
 
     door.poisson_indices = poisson.poisson_indices = always  # type: ignore[attr-defined]

@@ -13,6 +13,7 @@ UnderstudyError
 ├── CheckpointError      a checkpoint cannot be written or resumed
 ├── CallError            a function was called with arguments that it does not take
 ├── OutOfMemory          a private step does not fit in memory, however it is cut
+├── RanksError           the processes of one run disagree, or one of them is lost
 ├── ContractError        a synthesizer does not keep what every synthesizer promises
 ├── Interrupted          a run was asked to stop, and stopped in order
 ├── StudioError          a page of the studio was asked for something that it does not do
@@ -41,6 +42,7 @@ __all__ = [
     "MissingDataset",
     "OutOfMemory",
     "PlanError",
+    "RanksError",
     "RecipeError",
     "ReleaseError",
     "SchemaError",
@@ -109,6 +111,10 @@ class CallError(UnderstudyError, TypeError):
 
 class CheckpointError(UnderstudyError):
     """A checkpoint cannot be written or resumed."""
+
+
+class RanksError(UnderstudyError):
+    """The processes of one run disagree, or one of them is lost."""
 
 
 class ContractError(UnderstudyError):

@@ -205,7 +205,7 @@ def test_shuffled_batches_are_caught(monkeypatch):
     """A production step whose sampler walks through shuffled epochs fails the sampler readings."""
     rng, left = np.random.default_rng(0), []
 
-    def shuffled(rows, rate, noise, cap=None):
+    def shuffled(rows, rate, *_):
         nonlocal left
         if not len(left):
             left = np.array_split(rng.permutation(rows), round(1 / rate))

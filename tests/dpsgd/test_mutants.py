@@ -244,7 +244,7 @@ def shuffled_batches(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
         the_door,
         "poisson_indices",
-        lambda rows, rate, noise, cap=None: torch.randperm(rows)[: round(rows * rate)],
+        lambda rows, rate, noise, *_: torch.randperm(rows)[: round(rows * rate)],
     )
 
 

@@ -9,8 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from several import together
 from understudy.door.door import Door
 from understudy.door.noise import SeededNoise
+from understudy.door.ranks import ALONE, Ranks
 from understudy.door.source import Rows
 from understudy.errors import EvaluationError
 from understudy.evaluation import released
@@ -158,3 +160,31 @@ def test_other_charges_and_unlabelled_data_are_refused(pool_release: Any) -> Non
         released.publish_measures(
             codes, pd.DataFrame({"a": [0], "b": [1]}), Charge("x", GaussianRelease(1.0))
         )
+
+
+def test_several_processes_publish_the_measures_of_all_their_rows(
+    pool_release: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Test rows in two processes, reserved once, give without noise what one process with all of them gives."""
+    monkeypatch.setattr(released, "SecureNoise", NoNoise)
+    release, frame, charge = (
+        pool_release(SCHEMA, people(500, 0)),
+        people(60, 1),
+        Charge("x", GaussianRelease(5.0)),
+    )
+    reserved: list[int] = []
+
+    def publish(ranks: Ranks) -> list[float]:
+        found = released.publish_measures(
+            release,
+            frame.iloc[ranks.rank :: ranks.size],
+            charge,
+            rows=500,
+            reserve=lambda _: reserved.append(ranks.rank),
+            ranks=ranks,
+        )
+        return [measure.value for measure in found.measures]
+
+    whole = publish(ALONE)
+    assert together(2, publish) == [whole, whole]
+    assert reserved == [0, 0]

@@ -12,7 +12,7 @@ import typer
 
 from understudy._version import __version__
 from understudy.cli import console
-from understudy.errors import UnderstudyError
+from understudy.errors import RanksError, UnderstudyError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -81,7 +81,8 @@ def main() -> None:
         finally:
             sys.stdout.flush()
     except UnderstudyError as problem:
-        console.complain(str(problem))
+        if not (isinstance(problem, RanksError) and os.environ.get("LOCAL_RANK", "0") != "0"):
+            console.complain(str(problem))  # one process of a machine says why all of them stop
         sys.exit(1)
     except KeyboardInterrupt:
         console.complain("interrupted.")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -45,6 +47,7 @@ from understudy.run.threads import choose_threads
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from understudy.door.ranks import Ranks
     from understudy.planning import Plan
     from understudy.release.release import Release
     from understudy.run.checkpoint import Checkpoints
@@ -93,6 +96,27 @@ def fit_command(
         int | None, typer.Option(min=1, help="Threads; chosen by the networks if left out.")
     ] = None,
     device: Annotated[Device, typer.Option(help="Where networks are trained.")] = Device.CPU,
+    processes: Annotated[
+        int | None, typer.Option(min=1, help="Processes on this machine; for several machines use torchrun.")
+    ] = None,
+    own_shards: Annotated[
+        bool,
+        typer.Option(
+            "--own-shards", help="Each process reads a shard of its own; {rank} in DATA is its number."
+        ),
+    ] = False,
+    wait: Annotated[
+        float, typer.Option(min=0, help="Minutes after which a silent process counts as lost.")
+    ] = 30.0,
+    cache: Annotated[
+        Path | None,
+        typer.Option(
+            file_okay=False,
+            exists=True,
+            envvar="UNDERSTUDY_CACHE",
+            help="Folder for a working copy of large data on disk; private, without a name, gone at the end.",
+        ),
+    ] = None,
     no_privacy: Annotated[
         bool, typer.Option("--no-privacy", help="Train a baseline that is NOT PRIVATE.")
     ] = False,
@@ -123,59 +147,89 @@ def fit_command(
     from understudy.run.asked import refuse_useless
     from understudy.run.checkpoint import Checkpoints
     from understudy.run.fit import stages_of
+    from understudy.run.processes import joined, started
 
     stops = _stops(stages, steps, time_budget)
     steps = stops[-1] if stops else steps
+    with started(processes, sys.argv[1:]), joined(timedelta(minutes=wait), device) as ranks:
+        err.quiet = not ranks.first
+        working = Checkpoints(beside(out, "checkpoint"), checkpoint_every, resume)
+        with ranks.agreed():
+            if ranks.first:
+                _refuse_taken(out, stops, ledger, resume=resume)
+            place = data.replace("{rank}", str(ranks.rank)) if own_shards else data
+            records: object = source_of(place, query)
+            refuse_absent(records)
+            if plan is not None:
+                made = saved_plan(plan)
+            else:
+                if epsilon is None and not no_privacy:
+                    raise PlanError(
+                        "say how much may be spent with --epsilon (or --no-privacy for a baseline)."
+                    )
+                records, found, counted = _known_or_described(records, schema, rows)
+                made = make_plan(
+                    found,
+                    epsilon=None if no_privacy else epsilon,
+                    delta=delta,
+                    adjacency=adjacency,
+                    rows=counted,
+                    recipe=chosen_recipe(recipe, found, clip=clip, capacity=capacity),
+                    batch=batch,
+                    batch_cap=batch_cap,
+                    noise_multiplier=sigma,
+                    steps=steps,
+                    accept_large_delta=accept_large_delta,
+                )
+            choose_threads(made, threads)
+            if time_budget is not None:
+                if steps is not None or sigma is not None:
+                    raise PlanError(
+                        "--time-budget chooses steps and noise itself: leave --steps and --sigma out."
+                    )
+                made = _in_time(made, time_budget, working, device) if ranks.first else made
+            if not as_json:
+                show_plan(made, err)
+            if not anyway:
+                refuse_useless(made)
+        made = _of_the_first(made, ranks) if time_budget is not None else made
+        released = _train(
+            records,
+            stages_of(made, stops[:-1]),
+            ranks,
+            out,
+            ledger,
+            dataset,
+            working,
+            own_shards=own_shards,
+            cache=cache,
+            public=public,
+            insecure_seed=insecure_seed,
+            device=device,
+            losses=losses,
+        )
+        if ranks.first:
+            _tell(released, as_json=as_json)
+
+
+def _refuse_taken(out: Path, stops: tuple[int, ...], ledger: Path | None, *, resume: bool) -> None:
+    from understudy.errors import PlanError
+
     if out.exists():
         finished = " It is complete." if remove_finished_checkpoint(out, ledger) else ""
         raise PlanError(f"{out} exists already.{finished} Remove it or choose another name for --out.")
     for place in (_stage(out, one) for one in stops[:-1]):
         if place.exists() and not resume:
             raise PlanError(f"{place} exists already. Remove it or choose another name for --out.")
-    records: object = source_of(data, query)
-    refuse_absent(records)
-    if plan is not None:
-        made = saved_plan(plan)
-    else:
-        if epsilon is None and not no_privacy:
-            raise PlanError("say how much may be spent with --epsilon (or --no-privacy for a baseline).")
-        records, found, counted = _known_or_described(records, schema, rows)
-        made = make_plan(
-            found,
-            epsilon=None if no_privacy else epsilon,
-            delta=delta,
-            adjacency=adjacency,
-            rows=counted,
-            recipe=chosen_recipe(recipe, found, clip=clip, capacity=capacity),
-            batch=batch,
-            batch_cap=batch_cap,
-            noise_multiplier=sigma,
-            steps=steps,
-            accept_large_delta=accept_large_delta,
-        )
-    choose_threads(made, threads)
-    working = Checkpoints(beside(out, "checkpoint"), checkpoint_every, resume)
-    if time_budget is not None:
-        if steps is not None or sigma is not None:
-            raise PlanError("--time-budget chooses steps and noise itself: leave --steps and --sigma out.")
-        made = _in_time(made, time_budget, working, device)
-    if not as_json:
-        show_plan(made, err)
-    if not anyway:
-        refuse_useless(made)
-    released = _train(
-        records,
-        stages_of(made, stops[:-1]),
-        out,
-        ledger,
-        dataset,
-        working,
-        public=public,
-        insecure_seed=insecure_seed,
-        device=device,
-        losses=losses,
-    )
-    _tell(released, as_json=as_json)
+
+
+def _of_the_first(plan: Plan, ranks: Ranks) -> Plan:
+    """The plan of the first process, whose clock decides."""
+    from understudy import codec
+    from understudy.errors import PlanError
+    from understudy.planning import Plan
+
+    return codec.from_json(Plan, ranks.shared_bytes(codec.to_json(plan).encode()).decode(), error=PlanError)
 
 
 def _stops(stages: str | None, steps: int | None, minutes: float | None) -> tuple[int, ...]:
@@ -211,11 +265,14 @@ def _in_time(plan: Plan, minutes: float, checkpoints: Checkpoints, device: Devic
 def _train(
     data: object,
     plans: tuple[Plan, ...],
+    ranks: Ranks,
     out: Path,
     ledger: Path | None,
     dataset: str | None,
     checkpoints: Checkpoints,
     *,
+    own_shards: bool,
+    cache: Path | None,
     public: str | None,
     insecure_seed: int | None,
     device: Device,
@@ -225,15 +282,16 @@ def _train(
     from understudy.errors import Interrupted
     from understudy.files import remove_leftovers
     from understudy.run.progress import stages_with_bar
+    from understudy.run.shards import Shards
 
     last, found = plans[-1], {}
     with (
         _shown_to_the_curator(),
         stopping() as signals,
-        open_account(
-            last, out, ledger, dataset, checkpoints.every, command=command_line(), say=err.print
-        ) as account,
-        progress_bar() as bar,
+        open_account(last, out, ledger, dataset, checkpoints.every, command=command_line(), say=err.print)
+        if ranks.first
+        else nullcontext() as account,
+        progress_bar(shown=ranks.first) as bar,
     ):
         try:
             for release in stages_with_bar(
@@ -241,6 +299,9 @@ def _train(
                 data,
                 plans,
                 losses=losses,
+                ranks=ranks,
+                shards=Shards.OWN if own_shards else Shards.DEALT,
+                cache=cache,
                 public=public,
                 account=account,
                 checkpoints=checkpoints,
@@ -258,6 +319,8 @@ def _train(
             bar.stop()
             complain(str(notice))
             raise typer.Exit(signals.exit_code) from notice
+        if not ranks.first:
+            return found
         checkpoints.path.unlink(missing_ok=True)
         for path in (out, checkpoints.path):
             remove_leftovers(path)

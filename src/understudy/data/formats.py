@@ -15,13 +15,18 @@ from understudy.data.text import read_text
 from understudy.errors import DataError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import pandas as pd
 
     from understudy.data.places import Place
     from understudy.data.tables import Tabular
     from understudy.schema import FileFormat
 
-__all__ = ["arrow_table", "column_types", "read_excel", "read_json", "read_table_file"]
+__all__ = ["arrow_batches", "arrow_table", "column_types", "read_excel", "read_json", "read_table_file"]
+
+BATCH_ROWS = 2**16
+"""Rows that are read at a time where a table is not read whole."""
 
 
 def read_table_file(place: Place, schema: Tabular) -> Records:
@@ -80,6 +85,27 @@ def arrow_table(place: Place, columns: list[str] | None = None) -> Any:
     except UNREADABLE as cause:
         kind = "Parquet" if place.ending in TableKind.PARQUET else "Arrow"
         raise DataError(f"cannot read {place} as {kind}", str(cause)) from None
+
+
+def arrow_batches(place: Place, columns: list[str]) -> Iterator[Any]:
+    """These columns of a Parquet or Arrow file as tables of some rows each."""
+    try:
+        if place.ending in TableKind.PARQUET:
+            import pyarrow.parquet as pa_parquet
+
+            with place.random() as source, pa_parquet.ParquetFile(source, pre_buffer=False) as file:
+                for batch in file.iter_batches(BATCH_ROWS, columns=columns):
+                    yield pa.Table.from_batches([batch])
+            return
+        with _arrow(place) as reader:
+            whole = isinstance(reader, pa.ipc.RecordBatchFileReader)
+            found = map(reader.get_batch, range(reader.num_record_batches)) if whole else iter(reader)
+            for batch in found:
+                table = pa.Table.from_batches([batch]).select(columns)
+                for start in range(0, len(table), BATCH_ROWS):
+                    yield table.slice(start, BATCH_ROWS)
+    except UNREADABLE as cause:
+        raise DataError(f"cannot read {place}", str(cause)) from None
 
 
 def _arrow(place: Place) -> Any:

@@ -81,6 +81,13 @@ class Place:
         self._check()
         return pa.OSFile(self.path) if self.filesystem is None else self.filesystem.open_input_file(self.path)
 
+    @property
+    def size(self) -> int:
+        """How many bytes it has, packed as it is; 0 where a file system does not tell."""
+        if self.filesystem is None:
+            return plain_size(Path(self.path), error=DataError)
+        return int(self.filesystem.get_file_info(self.path).size or 0)
+
     def _check(self) -> None:
         if self.filesystem is not None:
             return

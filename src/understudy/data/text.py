@@ -19,16 +19,57 @@ from understudy.errors import DataError
 from understudy.schema import CodeSchema, Continuous, FileFormat, Integer, TableSchema
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import pandas as pd
 
     from understudy.data.places import Place
     from understudy.data.tables import Tabular
 
-__all__ = ["read_cells", "read_text"]
+__all__ = ["read_cells", "read_text", "text_batches"]
+
+_BLOCK = 2**23
+"""Bytes of text that are parsed at a time where a table is not read whole."""
 
 
 def read_text(place: Place, schema: Tabular) -> tuple[Any, tuple[str, ...]]:
     """Return the schema's columns of a text file as a pyarrow table, and what was taken from its header."""
+    dialect, types = _asked(place, schema)
+    if isinstance(schema, CodeSchema):
+        return _parsed(place, dialect, schema.file, types, None, None), dialect.notes
+    try:
+        table = _parsed(place, dialect, schema.file, types, list(types), schema.missing_text)
+    except DataError as problem:
+        if not isinstance(problem.__context__, pa.ArrowInvalid):
+            raise
+        table = _parsed(place, dialect, schema.file, _as_text(types), list(types), schema.missing_text)
+    return _trimmed(table, schema), dialect.notes
+
+
+def text_batches(place: Place, schema: TableSchema) -> Iterator[Any]:
+    """The schema's columns of a text file as pyarrow tables of some rows each."""
+    dialect, types = _asked(place, schema)
+    done = 0
+    try:
+        for table in _parsed_batches(place, dialect, schema, types):
+            yield _trimmed(table, schema)
+            done += len(table)
+    except DataError as problem:
+        if not isinstance(problem.__context__, pa.ArrowInvalid):
+            raise
+        for table in _parsed_batches(place, dialect, schema, _as_text(types)):
+            fresh = table.slice(min(done, len(table)))
+            done -= len(table) - len(fresh)
+            yield _trimmed(fresh, schema)
+
+
+def _as_text(types: dict[str, str]) -> dict[str, str]:
+    """All as text: where pyarrow cannot read a number, the encoder knows its row, or can read it."""
+    return dict.fromkeys(types, "text")
+
+
+def _asked(place: Place, schema: Tabular) -> tuple[Dialect, dict[str, str]]:
+    """How a file is written, and the types of the columns that are named in the schema."""
     file = schema.file
     dialect = dialect_of(place, file)
     if isinstance(schema, TableSchema):
@@ -37,8 +78,7 @@ def read_text(place: Place, schema: Tabular) -> tuple[Any, tuple[str, ...]]:
     check_columns(str(place), [*dialect.names, *partitions], schema)
     if isinstance(schema, CodeSchema):
         long = () if schema.long is None else (schema.long.person, schema.long.code)
-        types = dict.fromkeys((*long, *schema.person_columns), "text")
-        return _parsed(place, dialect, file, types, None, None), dialect.notes
+        return dialect, dict.fromkeys((*long, *schema.person_columns), "text")
     types = {
         column.name: "number"
         if isinstance(column, Continuous | Integer) and file.thousands is None
@@ -47,15 +87,7 @@ def read_text(place: Place, schema: Tabular) -> tuple[Any, tuple[str, ...]]:
         if column.name not in partitions
     }
     types |= {name: "text" for name in schema.person_columns if name in dialect.names}
-    try:
-        table = _parsed(place, dialect, file, types, list(types), schema.missing_text)
-    except (
-        DataError
-    ) as problem:  # a number that pyarrow cannot read: the encoder knows its row, or can read it
-        if not isinstance(problem.__context__, pa.ArrowInvalid):
-            raise
-        table = _parsed(place, dialect, file, dict.fromkeys(types, "text"), list(types), schema.missing_text)
-    return _trimmed(table, schema), dialect.notes
+    return dialect, types
 
 
 def read_cells(place: Place, file: FileFormat) -> tuple[pd.DataFrame, Dialect]:
@@ -79,9 +111,41 @@ def _parsed(
     include: list[str] | None,
     empty: tuple[str, ...] | None,
 ) -> Any:
+    convert = _converting(file, types, include, empty)
+    try:
+        return _read_csv(place, dialect, file, convert, skip_rows_after_names=_header_rows(file))
+    except UNREADABLE as cause:
+        _refuse(place, dialect, file, cause)
+
+
+def _parsed_batches(
+    place: Place, dialect: Dialect, schema: TableSchema, types: dict[str, str]
+) -> Iterator[Any]:
+    file = schema.file
+    convert = _converting(file, types, list(types), schema.missing_text)
+    source, encoding, separator = _source(place, dialect, file)
+    try:
+        with source as stream:
+            reading, parsing = _written(
+                dialect,
+                file,
+                encoding,
+                separator,
+                skip_rows_after_names=_header_rows(file),
+                block_size=_BLOCK,
+            )
+            for batch in pa_csv.open_csv(stream, reading, parsing, convert):
+                yield pa.Table.from_batches([batch])
+    except UNREADABLE as cause:
+        _refuse(place, dialect, file, cause)
+
+
+def _converting(
+    file: FileFormat, types: dict[str, str], include: list[str] | None, empty: tuple[str, ...] | None
+) -> Any:
     arrow = {"text": pa.string(), "number": pa.float64()}
     nulls = {} if empty is None else {"null_values": list(empty)}
-    convert = pa_csv.ConvertOptions(
+    return pa_csv.ConvertOptions(
         column_types={name: arrow[kind] for name, kind in types.items()},
         include_columns=include or [],
         strings_can_be_null=True,
@@ -90,24 +154,26 @@ def _parsed(
         decimal_point=file.decimal,
         **nulls,
     )
-    skip = 0 if file.header is False else 1
-    try:
-        return _read_csv(place, dialect, file, convert, skip_rows_after_names=skip)
-    except UNREADABLE as cause:
-        _refuse(place, dialect, file, cause)
+
+
+def _header_rows(file: FileFormat) -> int:
+    return 0 if file.header is False else 1
+
+
+def _written(
+    dialect: Dialect, file: FileFormat, encoding: str, separator: str, **reading: Any
+) -> tuple[Any, Any]:
+    """How pyarrow is told that a file is written so."""
+    return (
+        pa_csv.ReadOptions(column_names=_columns(dialect), encoding=encoding, **reading),
+        pa_csv.ParseOptions(delimiter=separator, quote_char=file.quote, newlines_in_values=True),
+    )
 
 
 def _read_csv(place: Place, dialect: Dialect, file: FileFormat, convert: Any = None, **reading: Any) -> Any:
     source, encoding, separator = _source(place, dialect, file)
     with source as stream:
-        return pa_csv.read_csv(
-            stream,
-            read_options=pa_csv.ReadOptions(column_names=_columns(dialect), encoding=encoding, **reading),
-            parse_options=pa_csv.ParseOptions(
-                delimiter=separator, quote_char=file.quote, newlines_in_values=True
-            ),
-            convert_options=convert,
-        )
+        return pa_csv.read_csv(stream, *_written(dialect, file, encoding, separator, **reading), convert)
 
 
 def _refuse(place: Place, dialect: Dialect, file: FileFormat, cause: Exception) -> NoReturn:

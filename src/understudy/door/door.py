@@ -1,9 +1,9 @@
 """The one object that holds private records and answers with noisy sums.
 
 Whoever asks is handed no record. The door refuses what the plan did not charge and counts what it did; it writes to the
-account first; it walks the records in batches, so that nothing needs all of them in memory; and it draws the noise,
-here and nowhere else. What it publishes lies on a public grid far below the noise, so that the last digits of a float
-tell nothing about the sum.
+account first; it walks the records in batches, so that nothing needs all of them in memory; it adds the sums of all
+processes of the run; and it draws the noise, once, here and nowhere else. What it publishes lies on a public grid far
+below the noise, so that the last digits of a float tell nothing about the sum.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import torch
 from understudy.door.persons import add_persons
 from understudy.door.poisson import poisson_indices
 from understudy.door.query import Batch, Published, TextCounts
+from understudy.door.ranks import ALONE, SharedCoins
 from understudy.door.source import Rows
 from understudy.errors import BudgetError, PlanError
 from understudy.privacy.mechanisms import GaussianRelease, GaussianThreshold, SubsampledGaussian
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from understudy.door.noise import Noise
     from understudy.door.query import Chance, Query
+    from understudy.door.ranks import Ranks
     from understudy.ledger.account import Account
     from understudy.privacy.mechanisms import Charge
 
@@ -45,14 +47,15 @@ class Door:
     """Private records behind the charges of a plan.
 
     Args:
-        records: PRIVATE.
+        records: PRIVATE: those of this process.
         charges: what the plan pays for.
         noise: where noise and sampling come from.
         private: False for a baseline, which draws anything without noise.
         insecure: allows noise from a seed; whoever asks for it marks what was drawn as NOT PRIVATE.
         rows: the number of records (of persons, where these have several) where that is declared public, else None.
-        account: told before anything is drawn.
+        account: told before anything is drawn, by the first process only.
         used: how often each purpose was drawn before (after a resume).
+        ranks: the processes whose records stand behind this door together; alone by default.
 
     Where persons have several records, what holds for a record here holds for all records of a person together.
     `counted` is the number of records as declared, or as somebody had it published with noise; None until then.
@@ -72,6 +75,7 @@ class Door:
         rows: int | None = None,
         account: Account | None = None,
         used: Mapping[str, int] | None = None,
+        ranks: Ranks = ALONE,
     ) -> None:
         if private and not (noise.private or insecure):
             raise PlanError(
@@ -81,7 +85,9 @@ class Door:
         self._records = records
         self._charges = {one.purpose: one.mechanism for one in charges}
         self._noise = noise
-        self._account = account
+        self._coins: Chance = noise
+        self._account = account if ranks.first else None
+        self._ranks = ranks
         self.private = private
         self.rows = rows
         self.used: dict[str, int] = dict(used or {})
@@ -103,12 +109,21 @@ class Door:
 
     @property
     def chance(self) -> Chance:
-        """Coins for single records, and for what is public, such as which public records are looked at."""
-        return self._noise
+        """Coins for single records of this process."""
+        return self._coins
+
+    @property
+    def public_chance(self) -> Chance:
+        """Coins for what is public, such as which public records are looked at; the same in all processes."""
+        return SharedCoins(self.chance, self._ranks)
 
     def to_public(self, records: Rows, charges: Sequence[Charge]) -> Door:
         """A door to declared public records, which answers without noise and charges nothing."""
-        return Door(records, charges, self._noise, private=False, rows=len(records))
+        door = Door(records, charges, self._noise, private=False, rows=len(records))
+        door._coins = SharedCoins(
+            self._coins, self._ranks
+        )  # all processes take the same steps on all of them
+        return door
 
     def publish(self, purpose: str, query: Query) -> Published:
         """The sum over all records, with the noise that was charged for this purpose.
@@ -126,7 +141,7 @@ class Door:
             case GaussianThreshold():
                 raise PlanError(f"the plan charges the {purpose} above a threshold. Ask for it by `select`.")
         scale = self._scale(purpose, query)
-        return self._drawn(purpose, self._summed(purpose, query), scale)
+        return self._published(purpose, self._summed(purpose, query), scale)
 
     def select(self, purpose: str, column: int) -> dict[str, float]:
         """The texts of a column that enough people have, in alphabetical order, each with its noisy count.
@@ -139,9 +154,11 @@ class Door:
             column: of records whose texts stand in `Rows.words`.
 
         Raises:
-            PlanError: the plan does not charge it, or without a threshold.
+            PlanError: the plan does not charge it, or without a threshold; or there are several processes.
             BudgetError: it is drawn already.
         """
+        if self._ranks.size > 1:
+            raise PlanError(f"every process has its own texts of the {purpose}; ask for them in one process.")
         charged, records = self._charges.get(purpose), self._records
         threshold = 0.0
         if self.private:
@@ -187,14 +204,14 @@ class Door:
             self._account.charge()
         self._count(purpose)
         rate, cap, records = mechanism.sampling_rate, mechanism.batch_cap, self._records
-        chosen = poisson_indices(records.people, rate, self._noise, cap)
+        chosen = poisson_indices(records.people, rate, self._coins, cap, self._ranks)
         take = partial(records.take, like=like)
         sums = query.zero()
         if records.persons is None:
             query.add(sums, Batch(*take(chosen), self.chance))
         else:
             add_persons(query, sums, records.persons, chosen, take, 2**62, self.chance)
-        return self._drawn(purpose, sums, scale)
+        return self._published(purpose, sums, scale)
 
     def derived(self, transform: Callable[[Batch], Tensor]) -> Self:
         """A door to features of the same records, computed once and kept private.
@@ -273,6 +290,12 @@ class Door:
                 "release needs both positive and finite."
             )
         return sigma * query.sensitivity
+
+    def _published(self, purpose: str, sums: list[Tensor], scale: float) -> Published:
+        """The sums of all processes with noise, which the first one draws; the same in all."""
+        total = self._ranks.added(sums, purpose, scale)
+        seen = self._drawn(purpose, total, scale) if self._ranks.first else Published(tuple(total), scale)
+        return Published(tuple(self._ranks.shared(seen.values)), seen.deviation)
 
     def _drawn(self, purpose: str, sums: list[Tensor], scale: float) -> Published:
         """The sums with noise of this scale; here an audit listens."""

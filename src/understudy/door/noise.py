@@ -131,12 +131,13 @@ class SeededNoise(_KeyStream):
     Args:
         seed: any integer. Two sources with one seed give the same draws in the same order.
         draws: how many draws were made before (after a resume).
+        rank: the number of the process: each has a stream of its own, as it has entropy of its own without a seed.
     """
 
     private: ClassVar[bool] = False
 
-    def __init__(self, seed: int, draws: int = 0) -> None:
-        self._seed = seed
+    def __init__(self, seed: int, draws: int = 0, rank: int = 0) -> None:
+        self._seed = f"{seed}" if rank == 0 else f"{seed}:process {rank}"
         self.draws = draws
 
     def _key(self) -> bytes:

@@ -253,10 +253,10 @@ class NoisyGradients:
                     "PublicAdaptiveClip takes its bounds from public records, and none were given."
                 )
             paired = self.clipping.paired
-            rows, most = len(public), self.clipping.batch
-            chosen = torch.arange(rows) if rows <= most else door.chance.integers(rows, most)
+            rows, most, coins = len(public), self.clipping.batch, door.public_chance
+            chosen = torch.arange(rows) if rows <= most else coins.integers(rows, most)
             coupled = paired or bool(penalty_weight(self.objective))
-            batch = critic_batch(*public.take(chosen, like), fakes.all(like), door.chance, coupled=coupled)
+            batch = critic_batch(*public.take(chosen, like), fakes.all(like), coins, coupled=coupled)
             return self.clipping.adapted(mean_norms(critic, self.objective, batch, joint=paired))
         return self.clipping
 

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from understudy.door.door import Door
 from understudy.door.noise import SecureNoise
+from understudy.door.ranks import ALONE
 from understudy.door.source import Rows as DoorRows
 from understudy.errors import EvaluationError
 from understudy.evaluation.judging import Questions
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from understudy.door.query import Published, Query
+    from understudy.door.ranks import Ranks
     from understudy.evaluation.criteria import Criteria
     from understudy.evaluation.result import Judged
     from understudy.evaluation.utility import Labelled
@@ -122,8 +124,11 @@ def publish_measures(
     rows: int = 20_000,
     seed: int = 0,
     reserve: Callable[[Charge], None] | None = None,
+    ranks: Ranks = ALONE,
 ) -> PublishedMeasures:
     """Publish accuracy, AuROC and marginal errors of a release on private test rows.
+
+    Several processes, each with test rows (and persons) of its own, call it together and get the same measures.
 
     Args:
         release: what synthetic rows are drawn from.
@@ -133,6 +138,7 @@ def publish_measures(
         rows: synthetic rows to draw; public.
         seed: of the draw and the training; not of the noise.
         reserve: called with the charge before any private row is read, to write it into the ledger.
+        ranks: the processes; the first alone reserves.
 
     Raises:
         EvaluationError: the schema has no label, or the charge is not a single Gaussian release.
@@ -142,7 +148,7 @@ def publish_measures(
     predictor = train(learner, drawn.features, drawn.labels, drawn.classes, seed)
     layout = Layout.of(release.schema) if isinstance(release.schema, TableSchema) else None
     query = MeasureCounts(release.schema, drawn.classes, layout, predictor)
-    seen = _published(query, release, test, charge, reserve)
+    seen = _published(query, release, test, charge, reserve, ranks)
     sizes = () if layout is None else layout.sizes
     shares = _synthetic_marginals(release, layout, rows, seed)
     measures = _measures(seen.value.numpy(), seen.deviation, drawn, sizes, shares, learner)
@@ -199,12 +205,15 @@ def _published(
     test: Rows,
     charge: Charge,
     reserve: Callable[[Charge], None] | None,
+    ranks: Ranks = ALONE,
 ) -> Published:
     """Reserve, then read, then ask at the door."""
-    if reserve is not None:
-        reserve(charge)
-    rows = DoorRows.of(encode(test, release.schema), release.schema)
-    return Door(rows, (charge,), SecureNoise()).publish(charge.purpose, query)
+    with ranks.agreed():
+        if reserve is not None and ranks.first:
+            reserve(charge)
+    with ranks.agreed():
+        rows = DoorRows.of(encode(test, release.schema), release.schema)
+    return Door(rows, (charge,), SecureNoise(), ranks=ranks).publish(charge.purpose, query)
 
 
 def _synthetic_marginals(

@@ -8,12 +8,13 @@ release is saved.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from safetensors.torch import load, save
 
 from understudy import codec, files
@@ -24,7 +25,14 @@ from understudy.planning import Plan
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Checkpoints", "RunState", "load_checkpoint", "save_checkpoint"]
+__all__ = [
+    "Checkpoints",
+    "RunState",
+    "checkpoint_of",
+    "load_checkpoint",
+    "read_checkpoint",
+    "save_checkpoint",
+]
 
 FORMAT = 2
 _KEY = "understudy"
@@ -93,14 +101,35 @@ def load_checkpoint(path: Path) -> tuple[RunState, dict[str, Tensor]]:
     Raises:
         CheckpointError: there is none, or it is damaged or of another format.
     """
+    return checkpoint_of(path, read_checkpoint(path))
+
+
+def read_checkpoint(path: Path) -> bytes:
+    """The bytes of a checkpoint.
+
+    Raises:
+        CheckpointError: there is none.
+    """
     if path.is_symlink() or not path.is_file():
         raise CheckpointError(f"there is no checkpoint {path}. Start the run without --resume.")
     try:
-        with safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
-        tensors = load(path.read_bytes())
-    except (OSError, SafetensorError, ValueError, KeyError, OverflowError) as problem:
+        return path.read_bytes()
+    except OSError as problem:
         raise CheckpointError(f"{path} is not a checkpoint: {problem}.") from problem
+
+
+def checkpoint_of(path: Path, blob: bytes) -> tuple[RunState, dict[str, Tensor]]:
+    """The checkpoint that these bytes of a file hold.
+
+    Raises:
+        CheckpointError: they are damaged or of another format.
+    """
+    try:
+        tensors = load(blob)
+        header = json.loads(blob[8 : 8 + int.from_bytes(blob[:8], "little")])
+    except (SafetensorError, ValueError, KeyError, OverflowError) as problem:
+        raise CheckpointError(f"{path} is not a checkpoint: {problem}.") from problem
+    metadata = header.get("__metadata__") or {}
     if _KEY not in metadata:
         raise CheckpointError(f"{path} is not a checkpoint of a run.")
     state = codec.from_json(RunState, metadata[_KEY], error=CheckpointError)

@@ -3,29 +3,32 @@
 from __future__ import annotations
 
 import hashlib
-import warnings
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from understudy import codec
 from understudy.calling import explained
 from understudy.certificate import checked_plan
 from understudy.data import known_names, read
-from understudy.data.ids import repeated, with_ids
 from understudy.discovery.discover import undescribed_rows
 from understudy.door.door import Door
+from understudy.door.ranks import ALONE
 from understudy.door.source import Rows
-from understudy.errors import CuratorWarning, Interrupted, PlanError, UnderstudyError
+from understudy.errors import Interrupted, PlanError, UnderstudyError
 from understudy.privacy.accounting import spent
 from understudy.privacy.mechanisms import SubsampledGaussian
 from understudy.records.encode import encode
+from understudy.release.release import packages_in_use
 from understudy.run.asked import planned, refuse_useless
 from understudy.run.devices import Device, chosen_device
+from understudy.run.reading import private_rows, watched
 from understudy.run.record import recorded
 from understudy.run.run import Progress, Run
+from understudy.run.shards import Shards, refuse_same_shard
 from understudy.schema import open_columns, refuse_open, with_stand_ins
 
 if TYPE_CHECKING:
@@ -33,8 +36,8 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from understudy.data import Records
     from understudy.door.noise import Noise
+    from understudy.door.ranks import Ranks
     from understudy.ledger.account import Account
     from understudy.planning import Plan
     from understudy.privacy.mechanisms import Charge
@@ -43,7 +46,7 @@ if TYPE_CHECKING:
     from understudy.schema import Schema
     from understudy.synthesizers.protocol import Recipe
 
-__all__ = ["Progress", "fit", "fit_in_stages", "rehearse", "run_plan", "stages_of"]
+__all__ = ["Progress", "fit", "fit_in_stages", "fit_together", "rehearse", "run_plan", "stages_of"]
 
 
 @explained("understudy.fit(data, schema, epsilon=1)")
@@ -70,6 +73,7 @@ def fit(
     device: Device = Device.CPU,
     on_progress: Callable[[Progress], None] | None = None,
     on_note: Callable[[str], None] | None = None,
+    cache: Path | None = None,
 ) -> Release:
     """Make a generator from private records as the plan says, and release it.
 
@@ -99,6 +103,7 @@ def fit(
         device: where networks are trained; the records stay on the CPU, and only batches are moved.
         on_progress: called after each step, for a progress bar.
         on_note: told what readers took from the public part of files because nobody declared it; for the curator.
+        cache: the folder of a working copy of the data on disk, which is made of files above 256 MiB in any case.
 
     Raises:
         CallError: arguments are missing, of the wrong kind or in the wrong order.
@@ -136,6 +141,7 @@ def fit(
             device=device,
             on_progress=on_progress,
             on_note=on_note,
+            cache=cache,
         )
         if out is not None:
             release.save(out)
@@ -154,11 +160,13 @@ def run_plan(
     device: Device = Device.CPU,
     on_progress: Callable[[Progress], None] | None = None,
     on_note: Callable[[str], None] | None = None,
+    cache: Path | None = None,
 ) -> Release:
     """One run as the plan says, charged to the account and nowhere else; arguments are those of `fit`."""
-    stages = fit_in_stages(
+    release = fit_together(
         data,
-        (plan,),
+        plan,
+        ALONE,
         public=public,
         account=account,
         checkpoints=checkpoints,
@@ -167,8 +175,26 @@ def run_plan(
         device=device,
         on_progress=on_progress,
         on_note=on_note,
+        cache=cache,
     )
-    return next(stages)
+    assert release is not None  # this process is the first
+    return release
+
+
+def fit_together(data: object, plan: Plan, ranks: Ranks, **options: Any) -> Release | None:
+    """One run in several processes, which all call it with the same arguments: the release in the first, else None.
+
+    Args:
+        data: as for `fit`: all of it, or this process's own shard (`Shards.OWN`).
+        plan: as for `fit`.
+        ranks: this process among the others, such as `joined` gives it.
+        options: those of `fit_in_stages`.
+
+    Raises:
+        RanksError: the processes disagree, two have the same shard, or one is lost.
+        UnderstudyError: as for `fit`.
+    """
+    return next(fit_in_stages(data, (plan,), ranks=ranks, **options), None)
 
 
 def fit_in_stages(
@@ -184,6 +210,9 @@ def fit_in_stages(
     watch_losses: bool = False,
     on_progress: Callable[[Progress], None] | None = None,
     on_note: Callable[[str], None] | None = None,
+    cache: Path | None = None,
+    ranks: Ranks = ALONE,
+    shards: Shards = Shards.DEALT,
 ) -> Iterator[Release]:
     """Train once, and release the generator after the steps of each plan as if the run had ended there.
 
@@ -203,14 +232,28 @@ def fit_in_stages(
         watch_losses: tell losses with the progress of a seeded run, too; refused for a private one.
         on_progress: called after each step.
         on_note: told what readers took from the public part of files.
+        cache: the folder of a working copy of the data, which is made of large files anyway.
+        ranks: the processes that run together. Account, checkpoints, requests to stop and callbacks are those of the
+            first, which alone yields releases.
+        shards: what `data` is to each process.
 
     Raises:
         PlanError: the plans are not stages of one run, and whatever `fit` raises.
     """
     last = plans[-1]
-    _refuse_other_runs(plans)
-    for plan in plans:
-        checked_plan(plan)
+    stop, on_note = (stop, on_note) if ranks.first else (None, None)
+    with ranks.agreed():
+        _refuse_other_runs(plans)
+        if last.schema is not None and (cache is not None or ranks.size > 1):
+            refuse_open(
+                last.schema, "It is discovered in one process and in memory: leave --cache and others out."
+            )
+        for plan in plans:
+            checked_plan(plan)
+    resume = checkpoints is not None and checkpoints.resume
+    said = f"{[codec.to_json(plan) for plan in plans]} {insecure_seed} {resume} {shards}"
+    ranks.same("version of the package, or of one it uses", str(packages_in_use()))
+    ranks.same("plan or other options", hashlib.sha256(said.encode()).hexdigest())
     run = Run(
         last,
         account=account,
@@ -219,14 +262,19 @@ def fit_in_stages(
         device=chosen_device(device),
         watch_losses=watch_losses,
         on_progress=on_progress,
+        ranks=ranks,
     )
-    public_rows = _public_rows(public, last)
+    with ranks.agreed():
+        public_rows = _public_rows(public, last)
+        source = _public_source(public, public_rows)
+    ranks.same("public data", str(source))
     run.pay()
-    run.open(_private_rows(data, run, last, stop, on_note), public_rows)
+    run.open(_private_rows(data, run, last, stop, on_note, cache, ranks, shards), public_rows)
     for plan in plans:
         if plan is last or plan.steps >= run.taken:
             run.train(public_rows, stop, until=plan.steps)
-            yield run.release(_public_source(public, public_rows), plan)
+            if ranks.first:
+                yield run.release(source, plan)
 
 
 def stages_of(plan: Plan, steps: Sequence[int]) -> tuple[Plan, ...]:
@@ -320,39 +368,36 @@ def _private_rows(
     run: Run,
     plan: Plan,
     stop: Callable[[], bool] | None,
-    on_note: Callable[[str], None] | None = None,
+    on_note: Callable[[str], None] | None,
+    cache: Path | None,
+    ranks: Ranks,
+    shards: Shards,
 ) -> Rows:
-    """The private rows; if they cannot be read, or the run is stopped meanwhile, the reservation is given back."""
+    """The private rows of this process; if any process cannot read its own, the reservation is given back."""
     schema = plan.schema
     assert schema is not None
     try:
-        records = _watched(data, schema, on_note)
-        encoded = encode(records, with_stand_ins(schema))  # whatever cannot be read is found before a draw
-        if stop is not None and stop():
-            raise Interrupted(
-                "stopped while the data was read, as asked; nothing was drawn and nothing spent."
-            )
+        with ranks.agreed():
+            if open_columns(schema):
+                records = watched(data, schema, on_note)
+                encoded = encode(
+                    records, with_stand_ins(schema)
+                )  # what cannot be read is found before a draw
+            else:
+                rows = private_rows(data, schema, ranks, shards, cache=cache, on_note=on_note)
+            if stop is not None and stop():
+                raise Interrupted(
+                    "stopped while the data was read, as asked; nothing was drawn and nothing spent."
+                )
+        if shards is Shards.OWN:
+            refuse_same_shard(rows, ranks)
     except UnderstudyError:
         run.give_back()
         raise
     if not open_columns(schema):
-        return Rows.of(encoded, schema)
+        return rows
     run.discover(undescribed_rows(records.frame, schema, encoded.persons))
     return Rows.of(encode(records, run.schema), run.schema)
-
-
-def _watched(data: object, schema: Schema, on_note: Callable[[str], None] | None) -> Records:
-    """The records; warns the curator of people with several rows who are not declared, in no log and on no card."""
-    watched = with_ids(data, schema)
-    records = read(data, watched)
-    if on_note is not None:
-        for note in records.notes:
-            on_note(note)
-    if watched is not schema:
-        warning = repeated(records.frame, watched)
-        if warning is not None:
-            warnings.warn(warning, CuratorWarning, stacklevel=4)
-    return records
 
 
 def _public_rows(public: object | None, plan: Plan) -> Rows | None:

@@ -132,7 +132,7 @@ class _Words(ProgressColumn):
         return Text(for_terminal(str(task.fields["note"] if self._note else task.description)))
 
 
-def progress_bar() -> Bar:
+def progress_bar(*, shown: bool = True) -> Bar:
     """A progress bar on standard error: what, bar, steps, extra text, time left."""
     return Bar(
         _Words(note=False),
@@ -141,4 +141,5 @@ def progress_bar() -> Bar:
         _Words(note=True),
         TimeRemainingColumn(),
         console=Console(stderr=True),
+        disable=not shown,
     )

@@ -1,11 +1,13 @@
 """One run: it pays, asks the door, takes its steps, keeps its state on disk, and hands out the release.
 
-Which rows stand behind the door is the business of `fit`.
+Which rows stand behind the door is the business of `fit`. Where several processes run together, all of them take the
+same steps from the same seed and see what the door publishes; the first alone pays and writes.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -16,11 +18,12 @@ from understudy.discovery.asking import uncharged_discoveries
 from understudy.discovery.discover import discovered
 from understudy.door.door import Door
 from understudy.door.noise import SecureNoise, SeededNoise
-from understudy.errors import CheckpointError, Interrupted, PlanError
+from understudy.door.ranks import ALONE
+from understudy.errors import CheckpointError, Interrupted, PlanError, RanksError
 from understudy.release.notes import card_notes
 from understudy.release.release import Card, Release, packages_in_use
 from understudy.release.weights import weights_to_bytes
-from understudy.run.checkpoint import RunState, load_checkpoint, save_checkpoint
+from understudy.run.checkpoint import RunState, checkpoint_of, read_checkpoint, save_checkpoint
 from understudy.schema import open_columns
 
 if TYPE_CHECKING:
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
 
     from understudy.discovery.discover import Discovered
     from understudy.door.noise import Noise
+    from understudy.door.ranks import Ranks
     from understudy.door.source import Rows
     from understudy.ledger.account import Account
     from understudy.planning import Plan
@@ -71,7 +75,8 @@ class Run:
         device: where networks are trained.
         door: the class of the door; an audit listens with one of its own.
         watch_losses: tell losses; refused for a private run.
-        on_progress: called after each step.
+        on_progress: called after each step, in the first process.
+        ranks: the processes of this run.
     """
 
     def __init__(
@@ -86,6 +91,7 @@ class Run:
         door: Callable[..., Door] = Door,
         watch_losses: bool = False,
         on_progress: Callable[[Progress], None] | None = None,
+        ranks: Ranks = ALONE,
     ) -> None:
         if plan.schema is None:
             raise PlanError(
@@ -98,9 +104,10 @@ class Run:
                 "and on public data of a seeded run (--insecure-seed)."
             )
         self._watch_losses = watch_losses
-        self._plan, self._account, self._checkpoints, self._seed = plan, account, checkpoints, seed
-        self._noise: Noise = noise or (SecureNoise() if seed is None else SeededNoise(seed))
-        self._make_door, self._on_progress = door, on_progress
+        self._plan, self._checkpoints, self._seed, self._ranks = plan, checkpoints, seed, ranks
+        self._account = account if ranks.first else None
+        self._noise: Noise = noise or (SecureNoise() if seed is None else SeededNoise(seed, rank=ranks.rank))
+        self._make_door, self._on_progress = door, on_progress if ranks.first else None
         self._device = device or torch.device("cpu")
         self._saved = self._load()
         self._taken = 0 if self._saved is None else self._saved[0].step
@@ -118,12 +125,17 @@ class Run:
         return self._plan.schema if self._discovered is None else self._discovered.schema
 
     def _make_fitter(self) -> None:
-        self._fitter = self._plan.recipe.fitter(self.schema, seed=self._seed, device=self._device)
+        together = self._seed is None and self._ranks.size > 1
+        seed = self._ranks.shared_seed() if together else self._seed
+        self._fitter = self._plan.recipe.fitter(self.schema, seed=seed, device=self._device)
 
     def _load(self) -> tuple[RunState, dict[str, Tensor]] | None:
         if self._checkpoints is None or not self._checkpoints.resume:
             return None
-        state, tensors = load_checkpoint(self._checkpoints.path)
+        path, blob = self._checkpoints.path, b""
+        with self._ranks.agreed():
+            blob = read_checkpoint(path) if self._ranks.first else blob
+        state, tensors = checkpoint_of(path, self._ranks.shared_bytes(blob))
         if state.plan != self._plan:
             raise CheckpointError(f"{self._checkpoints.path} belongs to a run with another plan.")
         if (state.draws is None) != (self._seed is None):
@@ -131,11 +143,15 @@ class Run:
                 "a seeded run cannot go on without its seed, nor a private one with a seed."
             )
         if self._seed is not None:
-            self._noise = SeededNoise(self._seed, state.draws or 0)
+            self._noise = SeededNoise(self._seed, state.draws or 0, self._ranks.rank)
         return state, tensors
 
     def pay(self) -> None:
-        """Reserve the plan, or take up the entry of the interrupted run, before a row is read."""
+        """Reserve the plan, or take up the entry of the interrupted run, before a row is read in any process."""
+        with self._ranks.agreed():
+            self._pay()
+
+    def _pay(self) -> None:
         if self._account is None:
             return
         if self._saved is None:
@@ -179,6 +195,7 @@ class Run:
             rows=plan.rows,
             account=self._account,
             used=self._used(),
+            ranks=self._ranks,
         )
 
     def open(self, rows: Rows, public: Rows | None) -> None:
@@ -194,9 +211,18 @@ class Run:
         self._save()  # also after a resume: the steps that a crash lost are behind this state now
 
     def _used(self) -> dict[str, int]:
-        """How often each purpose was drawn before; after a resume by the record of it, wherever there is one."""
+        """How often each purpose was drawn before; after a resume by the record of it, wherever there is one.
+
+        The first process knows the record and tells the others, which take up the run at the same step.
+        """
         if self._saved is None:
             return dict(self._used_before)
+        told = json.dumps([self._taken, self._own_used()]).encode()
+        self._taken, used = json.loads(self._ranks.shared_bytes(told))
+        return dict(used)
+
+    def _own_used(self) -> dict[str, int]:
+        assert self._saved is not None
         used = dict(self._saved[0].used)
         if self._account is not None:
             for purpose, count in self._account.draws.items():
@@ -215,8 +241,10 @@ class Run:
         """Take the steps that are left (until some step), each private one charged before it is drawn."""
         total = self._plan.steps
         for step in range(self._taken + 1, (until or total) + 1):
+            if not self._ranks.first and self._plan.sampled is None and not self.owing:
+                return  # what is left is free, and the first process does it
             asked = sum(self._door.used.values())
-            self.advance(public)
+            self._advance_or_keep(public)
             self._taken = step
             if self._on_progress is not None:
                 self._on_progress(Progress(step, total, self._fitter.losses))
@@ -224,12 +252,28 @@ class Run:
             if self._checkpoints is not None and (step % self._checkpoints.every == 0 or published):
                 self._save()
             settled = self._account is None or self._account.settled
-            if step < total and settled and stop is not None and stop():
+            asked_to = step < total and settled and stop is not None and stop()
+            if self._ranks.shared_answer(asked_to) if self._with_others else asked_to:
                 self._save()
                 raise Interrupted(
                     f"stopped after {step:,} of {total:,} steps, as asked; go on with --resume."
                 )
         self._save()  # so that a crash between closing the account and saving the release loses nothing
+
+    @property
+    def _with_others(self) -> bool:
+        """Whether other processes take the same steps."""
+        return self._ranks.size > 1 and (self._plan.sampled is not None or self.owing)
+
+    def _advance_or_keep(self, public: Rows | None) -> None:
+        """One step; if a process is lost meanwhile, the state is kept, and a step that was charged counts as taken."""
+        try:
+            self.advance(public)
+        except RanksError:
+            if self._plan.sampled is not None:
+                self._taken = max(self._taken, self._door.used.get(self._plan.sampled.purpose, 0))
+            self._save()
+            raise
 
     @property
     def owing(self) -> bool:
@@ -243,7 +287,7 @@ class Run:
 
     def _save(self) -> None:
         """Write the state; where the disk refuses, say so and go on: stopping would lose what was drawn."""
-        if self._checkpoints is None:
+        if self._checkpoints is None or not self._ranks.first:
             return
         state = RunState(
             plan=self._plan,

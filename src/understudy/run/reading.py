@@ -1,0 +1,116 @@
+"""PRIVATE: from wherever the records are to the rows behind the door, in memory or, where that is small, on disk."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING
+
+from understudy.data import read
+from understudy.data.ids import repeated, with_ids
+from understudy.data.stream import stream_of
+from understudy.door.cache import RowCache
+from understudy.door.source import Rows
+from understudy.errors import CuratorWarning, DataError
+from understudy.records.encode import encode
+from understudy.run.shards import Shards, own_part
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    import pandas as pd
+
+    from understudy.data import Records
+    from understudy.data.stream import Stream
+    from understudy.door.ranks import Ranks
+    from understudy.records.encode import Encoded
+    from understudy.schema import Schema
+
+__all__ = ["LARGE", "private_rows", "watched"]
+
+LARGE = 2**28
+"""Files of more bytes than this are not read whole; a Parquet file grows several times in memory."""
+_FILES_EACH = 4
+"""Files are dealt to processes whole where there are at least this many for each, and otherwise row by row."""
+
+
+def private_rows(
+    data: object,
+    schema: Schema,
+    ranks: Ranks,
+    shards: Shards,
+    *,
+    cache: Path | None = None,
+    on_note: Callable[[str], None] | None = None,
+) -> Rows:
+    """The records of this process.
+
+    Large files are read batch by batch into a working copy on disk, so that memory does not grow with them; small ones,
+    and all that lies in memory already, become arrays there.
+
+    Args:
+        data: whatever `read` takes.
+        schema: the public description.
+        ranks: the processes.
+        shards: what `data` is to each of them.
+        cache: the folder of the working copy, which is then used for files of any size.
+        on_note: told what readers took from the public part of files.
+
+    Raises:
+        DataError: the records cannot be read or do not fit the schema.
+    """
+    stream = stream_of(data, schema)
+    if stream is not None and (cache is not None or stream.bytes > LARGE):
+        return _streamed(stream, schema, ranks, shards, cache)
+    if cache is not None:
+        raise DataError(
+            "--cache is for files of tables (Parquet, Arrow, text) in which every row is a record of its own; this is "
+            "read whole. Leave --cache out."
+        )
+    encoded = encode(watched(data, schema, on_note), schema)
+    return Rows.of(own_part(encoded, ranks, shards), schema)
+
+
+def watched(data: object, schema: Schema, on_note: Callable[[str], None] | None) -> Records:
+    """The records; warns the curator of people with several rows who are not declared, in no log and on no card."""
+    with_all = with_ids(data, schema)
+    records = read(data, with_all)
+    if on_note is not None:
+        for note in records.notes:
+            on_note(note)
+    if with_all is not schema:
+        warning = repeated(records.frame, with_all)
+        if warning is not None:
+            warnings.warn(warning, CuratorWarning, stacklevel=5)
+    return records
+
+
+def _streamed(stream: Stream, schema: Schema, ranks: Ranks, shards: Shards, cache: Path | None) -> Rows:
+    dealt = ranks.size > 1 and shards is Shards.DEALT
+    by_file = dealt and len(stream.places) >= _FILES_EACH * ranks.size
+    kept, seen = RowCache(schema, cache), 0
+    for number, place in enumerate(stream.places):
+        if by_file and number % ranks.size != ranks.rank:
+            continue
+        first = 0
+        for frame in stream.batches(place):
+            start = (ranks.rank - seen) % ranks.size if dealt and not by_file else 0
+            step = ranks.size if dealt and not by_file else 1
+            if start < len(frame):
+                kept.append(
+                    _encoded(frame, slice(start, None, step), schema, f"{place}, from row {first + 1:,} on")
+                )
+            first, seen = first + len(frame), seen + len(frame)
+    return kept.rows()
+
+
+def _encoded(frame: pd.DataFrame, own: slice, schema: Schema, where: str) -> Encoded:
+    """Some rows of a batch; errors count rows within the batch and say where it begins."""
+    try:
+        return encode(frame.iloc[own], schema)
+    except DataError:
+        try:
+            encode(frame, schema)  # so that the row of a fault is counted among all rows of the batch
+        except DataError as problem:
+            raise DataError(f"{where}: {problem}", problem.private_detail) from None
+        raise

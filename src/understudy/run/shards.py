@@ -1,0 +1,87 @@
+"""PRIVATE: which records are whose, where several processes run together: every record belongs to exactly one."""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+import hmac
+import secrets
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from understudy.errors import RanksError
+
+if TYPE_CHECKING:
+    from understudy.door.ranks import Ranks
+    from understudy.door.source import Rows
+    from understudy.records.encode import Encoded
+
+__all__ = ["Shards", "dealt", "own_part", "refuse_same_shard"]
+
+_COMPARED = 4096
+"""Rows at each end of a shard by which it is told from another."""
+
+
+class Shards(enum.Enum):
+    """What the data that every process is given is."""
+
+    DEALT = "dealt"
+    """All processes are given the same data, and each takes its part."""
+
+    OWN = "own"
+    """Each process is given a shard of its own; together they are the data."""
+
+
+def own_part(encoded: Encoded, ranks: Ranks, shards: Shards) -> Encoded:
+    """The records of this process, among those that it was given.
+
+    Raises:
+        RanksError: processes have shards of their own, and a person may have records in several.
+    """
+    if shards is Shards.DEALT:
+        return dealt(encoded, ranks)
+    if encoded.persons is not None and ranks.size > 1:
+        raise RanksError(
+            "a person with records in two shards would count twice, and nobody can see that there is none. Give all "
+            "processes the whole data, of which each takes its persons: leave --own-shards out."
+        )
+    return encoded
+
+
+def dealt(encoded: Encoded, ranks: Ranks) -> Encoded:
+    """The part of this process: every record, and every person with all records, belongs to exactly one process.
+
+    All processes number persons alike, since all were given the same records; a part without any is fine.
+    """
+    if ranks.size == 1:
+        return encoded
+    numbers = np.arange(len(encoded)) if encoded.persons is None else encoded.persons
+    own = numbers % ranks.size == ranks.rank
+    labels = None if encoded.labels is None else encoded.labels[own]
+    persons = None if encoded.persons is None else encoded.persons[own]
+    return replace(encoded, x=encoded.x[own], labels=labels, persons=persons)
+
+
+def refuse_same_shard(rows: Rows, ranks: Ranks) -> None:
+    """Refuse to go on if two processes hold the same shard, told by its first and last rows.
+
+    What is compared are hashes under a key that the first process draws for this one comparison: they tell that two
+    shards are equal and nothing else, and leave no process.
+
+    Raises:
+        RanksError: with the numbers of two processes.
+    """
+    key = ranks.shared_bytes(secrets.token_bytes(32))
+    code = hmac.new(key, digestmod=hashlib.sha256)
+    for part in (rows.x[:_COMPARED], rows.x[-_COMPARED:]):
+        code.update(np.ascontiguousarray(np.asarray(part)).tobytes())
+    said = ranks.told(code.hexdigest() if len(rows) else f"process {ranks.rank} has no records")
+    first: dict[str, int] = {}
+    for number, one in enumerate(said):
+        if first.setdefault(one, number) != number:
+            raise RanksError(
+                f"processes {first[one]} and {number} were given the same shard. Give each its own: name it with "
+                "{rank}, as in visits-{rank}.parquet. Nothing was charged."
+            )

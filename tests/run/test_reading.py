@@ -1,0 +1,152 @@
+"""Large files become rows behind the door batch by batch, and are the rows that reading them whole would give."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+import torch
+
+from tiny import TINY_TABLE, tiny_frame
+from understudy.data import formats, text
+from understudy.door.ranks import ALONE
+from understudy.door.source import Rows
+from understudy.errors import DataError
+from understudy.planning import plan
+from understudy.run import reading
+from understudy.run.fit import fit
+from understudy.run.reading import private_rows
+from understudy.run.shards import Shards
+from understudy.schema import CodeSchema
+
+WHOLE = tiny_frame(500)
+
+
+@pytest.fixture(autouse=True)
+def _small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several batches from few rows."""
+    monkeypatch.setattr(formats, "BATCH_ROWS", 64)
+    monkeypatch.setattr(text, "_BLOCK", 4000)
+
+
+def written(folder: Path, kind: str) -> Path:
+    """The table as one file, or in a folder of several."""
+    halves = {"": WHOLE} if "-" not in kind else {str(i): WHOLE.iloc[i::9] for i in range(9)}
+    ending = kind.removesuffix("-folder")
+    for name, frame in halves.items():
+        path = folder / f"part{name}.{ending}"
+        if ending == "parquet":
+            frame.to_parquet(path, row_group_size=100)
+        elif ending == "csv":
+            frame.to_csv(path, index=False)
+        else:
+            with pa.OSFile(str(path), "wb") as sink:
+                table = pa.Table.from_pandas(frame, preserve_index=False)
+                maker = pa.ipc.new_file if ending == "arrow" else pa.ipc.new_stream
+                with maker(sink, table.schema) as out:
+                    out.write_table(table, 150)
+    return folder if "-" in kind else folder / f"part.{ending}"
+
+
+def as_set(rows: Rows) -> list[tuple[float, ...]]:
+    """All rows with their labels, in an order of their own."""
+    found = []
+    for x, labels in rows.batches(97):
+        assert labels is not None
+        found += [tuple(row) for row in torch.cat([x, labels[:, None].float()], dim=1).tolist()]
+    return sorted(found)
+
+
+KINDS = ["parquet", "csv", "arrow", "ipc", "parquet-folder", "csv-folder"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_stream_gives_the_rows_of_the_whole(tmp_path: Path, kind: str) -> None:
+    """Every format, alone and in folders, in one process and dealt to two or three: each row once, bit for bit."""
+    expected = as_set(private_rows(WHOLE, TINY_TABLE, ALONE, Shards.DEALT))
+    source = written(tmp_path, kind)
+    for size in (1, 2, 3):
+        parts = [
+            private_rows(
+                source,
+                TINY_TABLE,
+                SimpleNamespace(rank=rank, size=size, first=rank == 0),  # type: ignore[arg-type]
+                Shards.DEALT,
+                cache=tmp_path,
+            )
+            for rank in range(size)
+        ]
+        assert sorted(row for part in parts for row in as_set(part)) == expected
+        assert min(map(len, parts)) >= len(WHOLE) / size / 2, "the work is not shared"
+
+
+def test_codes_in_columns_are_streamed(tmp_path: Path) -> None:
+    """Wide code sets from Parquet; as text, and as long tables, they are read whole."""
+    schema = CodeSchema(("a", "b", "c"), max_count=3)
+    frame = pd.DataFrame(np.random.default_rng(0).integers(0, 4, (200, 3)), columns=list("abc"))
+    frame.to_parquet(tmp_path / "codes.parquet")
+    frame.to_csv(tmp_path / "codes.csv", index=False)
+    rows = private_rows(tmp_path / "codes.parquet", schema, ALONE, Shards.DEALT, cache=tmp_path)
+    assert np.array_equal(np.rint(rows.x[:] * 3), frame.to_numpy())
+    with pytest.raises(DataError, match="read whole"):
+        private_rows(tmp_path / "codes.csv", schema, ALONE, Shards.DEALT, cache=tmp_path)
+
+
+def test_large_files_are_streamed_unasked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Above a size, the working copy is made without being asked for; below it, memory holds the rows."""
+    source = written(tmp_path, "csv")
+    assert isinstance(private_rows(source, TINY_TABLE, ALONE, Shards.DEALT).x, torch.Tensor)
+    monkeypatch.setattr(reading, "LARGE", 1000)
+    assert not isinstance(private_rows(source, TINY_TABLE, ALONE, Shards.DEALT).x, torch.Tensor)
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_bad_cell_late_in_a_file_is_found_by_its_row(tmp_path: Path, kind: str) -> None:
+    """The message names the file, where the batch begins and the row in it, and shows no cell."""
+    bad = WHOLE.astype({"visits": object})
+    bad.loc[300, "visits"] = "secret" if kind == "csv" else 7.5
+    path = tmp_path / f"bad.{kind}"
+    if kind == "csv":
+        bad.to_csv(path, index=False)
+    else:
+        bad.astype({"visits": float}).to_parquet(path)
+    with pytest.raises(DataError) as found:
+        private_rows(path, TINY_TABLE, ALONE, Shards.DEALT, cache=tmp_path)
+    said = str(found.value)
+    assert "secret" not in said
+    begins, within = (int(part.replace(",", "")) for part in _numbers(said))
+    assert begins + within - 1 == 301
+
+
+def _numbers(said: str) -> list[str]:
+    import re
+
+    return re.findall(r"row ([\d,]+)", said)[:2]
+
+
+def test_numbers_that_only_text_can_tell_are_read_in_every_batch(tmp_path: Path) -> None:
+    """A cell that pyarrow cannot take for a number, late in the file, loses and repeats no row."""
+    frame = WHOLE.astype({"visits": object})
+    frame.loc[400, "visits"] = " 5 "
+    frame.to_csv(tmp_path / "table.csv", index=False)
+    expected = WHOLE.copy()
+    expected.loc[400, "visits"] = 5
+    rows = private_rows(tmp_path / "table.csv", TINY_TABLE, ALONE, Shards.DEALT, cache=tmp_path)
+    assert as_set(rows) == as_set(private_rows(expected, TINY_TABLE, ALONE, Shards.DEALT))
+
+
+def test_a_fit_from_the_working_copy_is_the_fit_from_memory(tmp_path: Path) -> None:
+    """With one seed, both ways give the same release bit for bit, for counts and for private steps."""
+    source = written(tmp_path, "parquet")
+    for recipe, more in (("understudy", {"steps": 5}), ("dp-cgan", {"steps": 3, "batch": 50})):
+        made = plan(TINY_TABLE, epsilon=3.0, delta=1e-3, rows=500, recipe=recipe, **more)  # type: ignore[arg-type]
+        results: list[Any] = [
+            fit(data, made, insecure_seed=1, cache=cache, anyway=True).weights
+            for data, cache in ((WHOLE, None), (source, tmp_path))
+        ]
+        assert all(torch.equal(value, results[1][name]) for name, value in results[0].items())
