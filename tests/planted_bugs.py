@@ -330,6 +330,19 @@ def cells_of_piles_chosen_by_exact_counts() -> None:
     asking.stretches_of = by_exact  # type: ignore[attr-defined]
 
 
+@bug
+def products_of_a_criterion_beyond_their_bound() -> None:
+    from understudy.evaluation import judging
+
+    begin = judging._Products.__init__
+
+    def less(self: Any, criterion: Any, layout: Any) -> None:
+        begin(self, criterion, layout)
+        self.bound -= 1.0
+
+    judging._Products.__init__ = less  # type: ignore[method-assign]
+
+
 def plant(name: str) -> None:
     """Break this process."""
     BUGS[name]()
