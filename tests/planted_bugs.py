@@ -351,6 +351,19 @@ def a_row_counts_twice_for_its_category() -> None:
     TextCounts.add = twice  # type: ignore[method-assign]
 
 
+@bug
+def products_of_a_criterion_beyond_their_bound() -> None:
+    from understudy.evaluation import judging
+
+    begin = judging._Products.__init__
+
+    def less(self: Any, criterion: Any, layout: Any) -> None:
+        begin(self, criterion, layout)
+        self.bound -= 1.0
+
+    judging._Products.__init__ = less  # type: ignore[method-assign]
+
+
 def plant(name: str) -> None:
     """Break this process."""
     BUGS[name]()

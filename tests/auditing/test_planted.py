@@ -1,4 +1,4 @@
-"""Twenty privacy bugs, planted one at a time: which are found by tests, which by `understudy audit`.
+"""Twenty-one privacy bugs, planted one at a time: which are found by tests, which by `understudy audit`.
 
 Prints the table of docs/audit.md. Takes about an hour of one core; `make test-slow` runs it.
 """
@@ -26,6 +26,7 @@ TESTS = {
     "code": ["tests/synthesizers/codes", "tests/synthesizers/test_contract.py"],
     "root of m": ["tests/synthesizers/codes", "tests/synthesizers/test_contract.py"],
     "evaluation": ["tests/evaluation/test_released.py"],
+    "criterion": ["tests/evaluation/test_criteria.py"],
     "resume": ["tests/run/test_checkpoint.py", "tests/auditing/test_rehearsal.py"],
     "exact number": ["tests/synthesizers/test_contract.py", "tests/auditing/test_rehearsal.py"],
     "noise key": ["tests/door"],

@@ -89,6 +89,75 @@ def test_published_numbers_are_charged_and_shown_in_public(folder: Path) -> None
     assert len(json.loads(page.read_text())["evaluation"]["measures"]) == 3
 
 
+CRITERIA = """
+[[criteria]]
+kind = "cross-tab"
+name = "outcomes"
+columns = ["outcome"]
+tolerance = 1.0
+
+[[criteria]]
+kind = "means"
+name = "visits"
+of = "visits"
+by = "outcome"
+tolerance = 0.000001
+"""
+
+
+def test_criteria_give_a_verdict_that_heads_the_report(folder: Path) -> None:
+    """Not good enough is exit code 3; the sentence stands at the top of each kind of page."""
+    asked, saved = folder / "criteria.toml", folder / "judged.json"
+    asked.write_text(CRITERIA)
+    words = ["evaluate", folder / "release", "--test", folder / "test.csv", "--criteria", asked, "--seeds", 1]
+    done = run(*words, "--rows", 50, "--out", saved)
+    assert done.exit_code == 3, done.output
+    sentence = "Good enough for outcomes, not for visits."
+    assert sentence in done.stdout
+    for name in ("page.html", "page.md", "page.json"):
+        page = folder / name
+        assert run("report", folder / "release", "--evaluation", saved, "--out", page).exit_code == 0
+        assert page.read_text().index(sentence) < page.read_text().index("recognise")
+        assert (
+            run("report", folder / "release", "--evaluation", saved, "--public", "--out", page).exit_code == 0
+        )
+        assert "for outcomes" not in page.read_text()
+    asked.write_text(CRITERIA.split('[[criteria]]\nkind = "means"', maxsplit=1)[0])
+    assert run(*words, "--rows", 50).exit_code == 0
+
+
+def test_published_verdicts_are_one_charge_and_public(folder: Path) -> None:
+    """--criteria with --epsilon spends once, publishes the verdicts only, and a public page is headed by them."""
+    asked, book, saved = folder / "criteria.toml", folder / "spending.ledger", folder / "published.json"
+    asked.write_text(CRITERIA)
+    with Ledger(book, create=True) as ledger:
+        ledger.register("test rows", Budget(5, 1e-6))
+    done = run(
+        "evaluate", folder / "release", "--test", folder / "test.csv", "--criteria", asked, "--epsilon", 2,
+        "--ledger", book, "--dataset", "test rows", "--out", saved,
+    )  # fmt: skip
+    assert done.exit_code == 3, done.output
+    with Ledger(book) as ledger:
+        statement = ledger.statement("test rows")
+    assert len(statement.entries) == 1
+    assert 1.9 < statement.spent.epsilon <= 2
+    assert json.loads(saved.read_text())["measures"] == []
+    page = folder / "page.md"
+    assert run("report", folder / "release", "--evaluation", saved, "--public", "--out", page).exit_code == 0
+    assert "not for visits" in page.read_text()
+
+
+def test_the_training_rows_are_no_test_rows(folder: Path) -> None:
+    """The same file for both is refused by name, a copy of it by its content."""
+    train, copy = folder / "train.csv", folder / "copy.csv"
+    same = run("evaluate", folder / "release", "--test", train, "--real", folder / "." / "train.csv")
+    assert isinstance(same.exception, EvaluationError)
+    assert "name the same rows" in str(same.exception)
+    copy.write_text(train.read_text())
+    copied = run("evaluate", folder / "release", "--test", copy, "--real", train)
+    assert "hold the same records" in str(copied.exception)
+
+
 def test_wrong_usage_is_explained(folder: Path) -> None:
     """Budget without ledger, unknown format, both sources, and a foreign file are refused with words."""
     release, test = folder / "release", folder / "test.csv"

@@ -12,7 +12,7 @@ from understudy.cli import sweep
 from understudy.data import known_schema
 from understudy.evaluation.learners import Learner
 from understudy.tuning import sweep as sweeping
-from understudy.tuning.sweep import Limits, Outcome
+from understudy.tuning.curves import Limits, Outcome, Reached
 from understudy.tuning.variation import grid
 
 if TYPE_CHECKING:
@@ -77,7 +77,8 @@ def test_the_cost_of_runs_that_were_made_is_their_composition(
         _: Any, settings: tuple[Setting, ...], folder: Path, **more: Any
     ) -> tuple[tuple[Outcome, ...], Limits]:
         folder.mkdir()
-        return tuple(Outcome(one, one.epsilon, 0.9, 0.9) for one in settings), Limits(0.95, 0.99, 0.3, 0.5)
+        reached = (Reached("accuracy", 0.9, 0.3),)
+        return tuple(Outcome(one, one.epsilon, reached) for one in settings), Limits(reached)
 
     monkeypatch.setattr(sweeping, "run_sweep", ran)
     result = run(

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.linear_model import LinearRegression
 
+from understudy.data import known
 from understudy.door.door import Door
 from understudy.door.noise import SeededNoise
 from understudy.door.source import Rows
@@ -34,9 +37,6 @@ from understudy.evaluation.result import Better, Judged
 from understudy.privacy.budget import Budget
 from understudy.records.encode import encode
 from understudy.schema import Binary, Categorical, CodeSchema, Continuous, TableSchema
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SCHEMA = TableSchema(
     (
@@ -242,3 +242,31 @@ def test_a_file_of_criteria_is_read_and_mistakes_are_named(tmp_path: Path) -> No
         path.write_text(text)
         with pytest.raises(EvaluationError, match=words):
             load_criteria(path)
+
+
+def test_the_example_of_the_page_is_judged(pool_release: Any, tmp_path: Path) -> None:
+    """The criteria that docs/evaluation.md prints are valid, fit their data, and real rows pass all of them."""
+    page = (Path(__file__).parents[2] / "docs" / "evaluation.md").read_text(encoding="utf-8")
+    text = next(
+        block for block in re.findall(r"```toml\n(.*?)```", page, re.DOTALL) if "[[criteria]]" in block
+    )
+    (tmp_path / "criteria.toml").write_text(text)
+    asked = load_criteria(tmp_path / "criteria.toml")
+    assert [one.kind for one in asked.criteria] == ["cross-tab", "means", "regression", "classifier"]
+    cancer = known("breast-cancer")
+    release = pool_release(cancer.schema, cancer.train.frame)
+    judged = judge_criteria(asked, release, encode(cancer.train, cancer.schema))
+    assert all(one.passed for one in judged), judged
+
+
+def test_a_bound_that_is_too_small_is_seen(pool_release: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted: the products of a regression scaled by one column too few break the stated sensitivity."""
+    begin = judging._Products.__init__
+
+    def less(self: Any, criterion: Any, layout: Any) -> None:
+        begin(self, criterion, layout)
+        self.bound -= 1.0
+
+    monkeypatch.setattr(judging._Products, "__init__", less)
+    with pytest.raises(AssertionError):
+        test_no_row_moves_the_sums_by_more_than_the_stated_sensitivity(pool_release)

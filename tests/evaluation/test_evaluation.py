@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import inspect
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,9 +13,9 @@ import pandas as pd
 import pytest
 from sklearn.datasets import load_digits
 
-from tiny import tiny_images
+from tiny import TINY_IMAGES, tiny_images, tiny_plan
 from understudy.errors import EvaluationError, TooFewRows
-from understudy.evaluation import Evaluation, Group, Learner, evaluate
+from understudy.evaluation import Evaluation, Group, Learner, evaluate, semisupervised
 from understudy.evaluation.domain import domain_classifier
 from understudy.evaluation.image_fidelity import discriminator_score, image_fidelity
 from understudy.evaluation.layout import Layout
@@ -22,6 +23,7 @@ from understudy.evaluation.semisupervised import coded_images, semi_supervised, 
 from understudy.evaluation.sources import ReleaseSource
 from understudy.evaluation.utility import Labelled
 from understudy.records.images import Images
+from understudy.run.fit import fit
 from understudy.schema import (
     Binary,
     Categorical,
@@ -32,6 +34,7 @@ from understudy.schema import (
     TableSchema,
     TimeUnit,
 )
+from understudy.synthesizers.registry import RECIPES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -327,6 +330,18 @@ def test_semi_supervised_task_runs_with_codes() -> None:
     assert found.floor > 0.5
     with pytest.raises(EvaluationError, match="labelled images"):
         semi_supervised(generator, Labelled(pixels[:1], labels[:1], 10), held)
+
+
+def test_few_labels_come_from_the_given_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A release of dp-gan's kind knows no labels; the semi-supervised task takes them from the reference rows."""
+    monkeypatch.setattr(semisupervised, "semi_supervised", partial(semi_supervised, steps=6, batch=16))
+    recipe = replace(RECIPES["dp-cgan"], conditional=False)
+    release = fit(tiny_images(), tiny_plan(TINY_IMAGES, recipe=recipe))
+    assert release.schema.label_classes is None
+    found = evaluate(release, tiny_images(seed=1), reference=tiny_images(seed=2), few=(10,), rows=30)
+    assert found["semi-supervised accuracy, 10 labelled"].floor is not None
+    assert found["inception score, 1 split"].ceiling is not None
+    assert any(line.startswith("Jensen-Shannon") for line in found.not_measured)
 
 
 def test_few_labels_are_part_of_an_evaluation(image_release: Any) -> None:

@@ -122,18 +122,22 @@ def evaluate_command(
     if save is not None:
         write_whole(save, found.to_json())
         err.print(f"evaluation written to {save}; make a page of it with: understudy report {release}")
-    if as_json:
-        typer.echo(found.to_json())
-    else:
-        if found.measures:
-            out.print(found.table())
-        for line in found.not_measured:
-            err.print(f"not measured: {line}")
-        if found.verdict is not None:
-            out.print(found.criteria_table())
-            say(found.verdict)
+    _show(found, as_json=as_json)
     if not all(one.passed for one in found.criteria):
         raise typer.Exit(3)
+
+
+def _show(found: Evaluation, *, as_json: bool) -> None:
+    if as_json:
+        typer.echo(found.to_json())
+        return
+    if found.measures:
+        out.print(found.table())
+    for line in found.not_measured:
+        err.print(f"not measured: {line}")
+    if found.verdict is not None:
+        out.print(found.criteria_table())
+        say(found.verdict)
 
 
 def _refuse_same_rows(test: object, real: object) -> None:

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from understudy.errors import EvaluationError, TooFewRows
+from understudy.errors import TooFewRows
 from understudy.evaluation.intervals import Progress, from_seeds, wilson
 from understudy.evaluation.neighbours import nearest_distances
 from understudy.evaluation.result import Better, Group, Measure
 
-__all__ = ["closeness", "closer_to_training", "exact_matches"]
+__all__ = ["closeness", "exact_matches"]
 
 Floats = npt.NDArray[np.floating[Any]]
 MOST_ROWS = 5_000
@@ -28,18 +28,6 @@ def exact_matches(rows: Floats, among: Floats) -> int:
     """How many of the rows are equal, bit for bit, to one of the others."""
     known = {row.tobytes() for row in _flat(among)}
     return sum(row.tobytes() in known for row in _flat(rows))
-
-
-def closer_to_training(synthetic: Floats, training: Floats, holdout: Floats) -> Floats:
-    """For each synthetic row whether its nearest real row is a training row: 1, 0, or ½ if equally near.
-
-    Both real sets must have the same number of rows; then one half is what chance gives.
-    """
-    if len(training) != len(holdout):
-        raise EvaluationError(
-            f"training and hold-out rows must be equally many, got {len(training)} and {len(holdout)}."
-        )
-    return nearer(*(nearest_distances(synthetic, side) for side in (training, holdout)))
 
 
 def nearer(first: Floats, second: Floats) -> Floats:

@@ -347,7 +347,12 @@ class Evaluation:
     def _repr_html_(self) -> str:
         rows = [_cells(measure) for group in Group for measure in self.of(group)]
         caption = "† reads private rows: internal, not for publication"
-        return html_table("Evaluation", rows, head=_HEADINGS, notes=[caption, *self.notes])
+        return html_table(
+            "Evaluation",
+            rows,
+            head=_HEADINGS,
+            notes=[*filter(None, [self.verdict]), caption, *self.notes, *self.not_measured],
+        )
 
     def table(self) -> Table:
         """A rich table: one line per measure, grouped by question."""
