@@ -16,7 +16,7 @@ from understudy.run.fit import fit
 from understudy.synthesizers.gan.papers import DP_GAN_BASIC, dp_cgan_tf2, dp_gan, small_images
 from understudy.synthesizers.gan.parts import ConvCritic, DeconvGenerator, PublicWarmStart
 from understudy.synthesizers.gan.recipe import GanRecipe
-from understudy.synthesizers.registry import RECIPES, recipe_from_toml, recipe_to_toml
+from understudy.synthesizers.registry import RECIPES, find_recipe, recipe_from_toml, recipe_to_toml
 
 SWITCHES = list(itertools.product((False, True), repeat=4))
 
@@ -151,6 +151,32 @@ def test_the_thyroid_recipe_costs_what_the_table_of_claims_certifies() -> None:
     assert decided.training.steps == 5850
     assert decided.spent is not None
     assert 2.9 < decided.spent.epsilon < 3.2
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        dp_gan(cluster_weights=False),
+        dp_gan(adapt_bounds=False, warm_start=False),
+        dp_cgan_tf2(60),
+        dp_cgan_tf2(20, leaky=True, split=True),
+        small_images(capacity=32, bound=0.1, noise_multiplier=0.5),
+        small_images(capacity=8),
+    ],
+    ids=lambda recipe: recipe.name,
+)
+def test_variants_are_found_by_the_names_they_carry(made: GanRecipe) -> None:
+    """What a card or a page calls a recipe can be typed: strategies, microbatches, capacity, C and σ."""
+    assert find_recipe(made.name) == made
+
+
+@pytest.mark.parametrize(
+    "name", ["dp-gan-", "dp-gan-s3s1", "dp-cgan-tf2-m7", "small-images-32", "dp-cgan-tf2-m0"]
+)
+def test_names_of_no_variant_are_refused(name: str) -> None:
+    """A misspelt variant is not taken for another one."""
+    with pytest.raises(RecipeError):
+        find_recipe(name)
 
 
 def test_curves_of_small_images_have_names_of_their_own() -> None:

@@ -496,3 +496,17 @@ def test_one_tensor_is_asked_for_by_name_and_several_are_not() -> None:
     assert Published((one,), 1.0).value is one
     with pytest.raises(ValueError, match="unpack"):
         _ = Published((one, one), 1.0).value
+
+
+def test_only_a_door_that_is_not_private_can_be_watched() -> None:
+    """Numbers without noise may be kept of baselines and seeded runs; a private door refuses, whoever asks."""
+    for door in (
+        Door(RECORDS, CHARGES, SeededNoise(1)),
+        Door(RECORDS, CHARGES, SecureNoise(), private=False),
+    ):
+        door.watch()
+        assert door.watched
+    private = Door(RECORDS, CHARGES, SecureNoise())
+    with pytest.raises(PlanError, match="without noise"):
+        private.watch()
+    assert not private.watched

@@ -105,12 +105,21 @@ def test_a_study_that_shows_what_it_does_not_run_is_refused(tiny: Scale) -> None
         replace(study, tables=(wrong,))
 
 
-def test_the_losses_of_a_private_run_cannot_be_shown(tiny: Scale) -> None:
-    """A figure of losses is refused for a private job, whose losses would read records without noise."""
-    study = STUDIES["dp-cgan"](tiny)
-    replace(study, figures=(LossFigure("x", "x", "cgan"),))
+def test_losses_are_shown_of_runs_that_keep_them(tmp_path: Path, tiny: Scale) -> None:
+    """A private run keeps them only where the job says so: it is seeded, on public data, and marked NOT PRIVATE."""
+    study = STUDIES["ppgan"](tiny)
     with pytest.raises(PlanError, match="no losses"):
-        replace(study, figures=(LossFigure("x", "x", "dp-cgan"),))
+        replace(study, jobs=tuple(replace(job, losses=False) for job in study.jobs))
+    assert all("NOT PRIVATE" in one.title for one in study.figures if isinstance(one, LossFigure))
+    private = next(job for job in study.jobs if job.name.startswith("ppgan-") and job.losses)
+    jobs = tuple(
+        replace(private, name=name, steps=7, losses=losses)
+        for name, losses in (("kept", True), ("silent", False))
+    )
+    kept, silent = run_study(replace(study, jobs=jobs, tables=(), figures=()), tmp_path)
+    assert [point.step for point in kept.losses] == [5, 6, 7]  # the generator's turn comes at the fifth step
+    assert silent.losses == ()
+    assert kept.values == silent.values  # looking changes nothing
 
 
 def test_fingerprints_tell_settings_and_seeds_apart(tiny: Scale) -> None:
@@ -245,8 +254,6 @@ def test_a_changed_job_is_run_again(tmp_path: Path, tiny: Scale) -> None:
 def test_reproduce_writes_tables_figures_and_a_page(tmp_path: Path, tiny: Scale) -> None:
     """The paper's value, the claimed ε, the certified ε and ours with its interval stand side by side."""
     page = reproduce("dp-cgan", tiny, tmp_path, seeds=2)
-    for job, points in (("cgan", 3), ("dp-cgan", 0)):
-        assert len(json.loads((tmp_path / "runs" / f"{job}-0.json").read_text())["losses"]) == points
     table = json.loads((tmp_path / "tables" / "table-1.json").read_text())
     row = next(r for r in table["rows"] if r["setting"] == "dp-cgan" and "logistic" in r["measure"])
     assert (row["paper"], row["claimed_epsilon"], row["runs"]) == (0.8757, 9.6, 2)

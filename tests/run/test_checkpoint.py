@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from threading import Event
 
 import pytest
 import torch
@@ -14,7 +15,7 @@ from understudy.ledger.ledger import Ledger
 from understudy.planning import Plan
 from understudy.privacy.budget import Budget
 from understudy.run.checkpoint import Checkpoints, load_checkpoint
-from understudy.run.fit import fit
+from understudy.run.fit import fit, fit_in_stages, stages_of
 
 PLAN = tiny_plan(TINY_IMAGES, steps=12)
 
@@ -219,3 +220,22 @@ def test_plans_are_values(tmp_path: Path) -> None:
     state, _ = load_checkpoint(path)
     assert isinstance(state.plan, Plan)
     assert state.plan == PLAN
+
+
+def test_stages_are_charged_as_one_run_and_go_on_after_a_stop(ledger: Ledger, tmp_path: Path) -> None:
+    """The account pays for the longest stage once; a resumed run leaves out what lies behind and closes the entry."""
+    plans, path, asked = stages_of(PLAN, [2, 8]), tmp_path / "run.checkpoint", Event()
+    begun = fit_in_stages(
+        tiny_images(), plans, account=account(ledger), checkpoints=Checkpoints(path, 4), stop=asked.is_set
+    )
+    assert next(begun).card.plan == plans[0]
+    asked.set()  # the run stops at the end of a group of charged steps, of which none crosses step 4
+    with pytest.raises(Interrupted):
+        next(begun)
+    kept = Checkpoints(path, 4, resume=True)
+    later = list(fit_in_stages(tiny_images(), plans, account=account(ledger), checkpoints=kept))
+    assert [one.card.plan.steps for one in later] == [8, 12]
+    assert later[0].card.ledger_head is None
+    assert later[1].card.ledger_head == ledger.head().hash
+    assert counted_steps(ledger) == 12
+    assert len(ledger.statement("patients").entries) == 1

@@ -16,7 +16,7 @@ from understudy.door.noise import SecureNoise
 from understudy.errors import BudgetError, DataError, PlanError
 from understudy.planning import Plan, plan
 from understudy.release.readme import model_card
-from understudy.run.fit import Progress, _public_source, fit, fit_in_stages, rehearse
+from understudy.run.fit import Progress, _public_source, fit, fit_in_stages, rehearse, stages_of
 from understudy.synthesizers.gan.parts import PublicWarmStart
 from understudy.synthesizers.gan.recipe import GanRecipe
 from understudy.synthesizers.registry import RECIPES
@@ -233,6 +233,32 @@ def test_stages_carry_the_notes_of_their_own_plan() -> None:
     first, last = fit_in_stages(tiny_frame(), [large, small], insecure_seed=5)
     assert any("δ = 0.05 is not below 1/rows" in note for note in first.card.notes)
     assert not any("is not below" in note for note in last.card.notes)
+
+
+def test_stages_of_a_plan_are_its_beginnings_with_their_own_cost() -> None:
+    """Each has the noise of the whole run and the ε of a plan with so many steps of it."""
+    whole = tiny_plan(epsilon=9.0, steps=3, noise_multiplier=1.0)
+    first, last = stages_of(whole, [1])
+    assert last is whole
+    alone = tiny_plan(epsilon=9.0, steps=1, noise_multiplier=1.0)
+    assert (first.recipe, first.charges, first.spent) == (alone.recipe, alone.charges, alone.spent)
+    for wrong in ([3], [2, 1], [0]):
+        with pytest.raises(PlanError, match="grow and end before 3"):
+            stages_of(whole, wrong)
+
+
+def test_losses_of_a_seeded_run_are_told_where_asked_for_and_of_a_private_one_never() -> None:
+    """Watching needs a seed; it changes neither the weights nor what a run without it tells."""
+    told: list[Progress] = []
+    plans = (tiny_plan(),)
+    seen = next(
+        fit_in_stages(tiny_frame(), plans, insecure_seed=1, watch_losses=True, on_progress=told.append)
+    )
+    assert all(one.losses is not None and math.isfinite(one.losses.critic) for one in told)
+    unseen = fit(tiny_frame(), plans[0], insecure_seed=1)
+    assert all(torch.equal(seen.weights[name], value) for name, value in unseen.weights.items())
+    with pytest.raises(PlanError, match="without noise"):
+        next(fit_in_stages(tiny_frame(), plans, watch_losses=True))
 
 
 def test_stages_that_are_not_one_run_are_refused() -> None:

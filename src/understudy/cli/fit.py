@@ -15,6 +15,8 @@ from understudy.cli.options import (
     AsJson,
     Batch,
     BatchCap,
+    Capacity,
+    Clip,
     DatasetName,
     Delta,
     LedgerFile,
@@ -64,9 +66,19 @@ def fit_command(
     batch_cap: BatchCap = None,
     sigma: Sigma = None,
     steps: Steps = None,
+    clip: Clip = None,
+    capacity: Capacity = None,
     time_budget: Annotated[
         float | None,
         typer.Option(min=0, help="Minutes for all steps, instead of --steps; the noise follows."),
+    ] = None,
+    stages: Annotated[
+        str | None,
+        typer.Option(help="Steps after which to release, such as 1000,2000,4000: OUT-1000, OUT-2000, OUT."),
+    ] = None,
+    losses: Annotated[
+        Path | None,
+        typer.Option(help="Write the losses to this CSV; only of runs that are NOT PRIVATE anyway."),
     ] = None,
     plan: Annotated[Path | None, typer.Option(help="A plan saved by `understudy plan --save`.")] = None,
     public: Annotated[str | None, typer.Option(help="Declared public data of the same schema.")] = None,
@@ -100,7 +112,9 @@ def fit_command(
 
         understudy fit patients.csv --schema patients.toml --rows 12000 --epsilon 3 --out release
 
-        understudy fit mnist --recipe dp-cgan --sigma 1.15 --epsilon 9.6 --out paper-release
+        understudy fit mnist --recipe dp-cgan-printed --epsilon 9.6 --out paper-release
+
+        understudy fit mnist --recipe small-images --epsilon 10 --stages 1000,2000,5000 --out curve
     """
     from understudy.data.databases import source_of
     from understudy.data.read import refuse_absent
@@ -108,10 +122,16 @@ def fit_command(
     from understudy.planning import plan as make_plan
     from understudy.run.asked import refuse_useless
     from understudy.run.checkpoint import Checkpoints
+    from understudy.run.fit import stages_of
 
+    stops = _stops(stages, steps, time_budget)
+    steps = stops[-1] if stops else steps
     if out.exists():
         finished = " It is complete." if remove_finished_checkpoint(out, ledger) else ""
         raise PlanError(f"{out} exists already.{finished} Remove it or choose another name for --out.")
+    for place in (_stage(out, one) for one in stops[:-1]):
+        if place.exists() and not resume:
+            raise PlanError(f"{place} exists already. Remove it or choose another name for --out.")
     records: object = source_of(data, query)
     refuse_absent(records)
     if plan is not None:
@@ -126,7 +146,7 @@ def fit_command(
             delta=delta,
             adjacency=adjacency,
             rows=counted,
-            recipe=chosen_recipe(recipe, found),
+            recipe=chosen_recipe(recipe, found, clip=clip, capacity=capacity),
             batch=batch,
             batch_cap=batch_cap,
             noise_multiplier=sigma,
@@ -143,9 +163,9 @@ def fit_command(
         show_plan(made, err)
     if not anyway:
         refuse_useless(made)
-    release = _train(
+    released = _train(
         records,
-        made,
+        stages_of(made, stops[:-1]),
         out,
         ledger,
         dataset,
@@ -153,8 +173,28 @@ def fit_command(
         public=public,
         insecure_seed=insecure_seed,
         device=device,
+        losses=losses,
     )
-    _tell(release, out, as_json=as_json)
+    _tell(released, as_json=as_json)
+
+
+def _stops(stages: str | None, steps: int | None, minutes: float | None) -> tuple[int, ...]:
+    """The numbers of steps in `--stages`, the last of which is the run's."""
+    from understudy.errors import PlanError
+
+    if stages is None:
+        return ()
+    if steps is not None or minutes is not None:
+        raise PlanError("the last of --stages is the number of steps: leave --steps and --time-budget out.")
+    try:
+        return tuple(int(one) for one in stages.split(","))
+    except ValueError:
+        raise PlanError(f"--stages takes numbers of steps, such as 1000,2000,4000, got {stages!r}.") from None
+
+
+def _stage(out: Path, steps: int) -> Path:
+    """The folder of the release after so many steps."""
+    return out.parent / f"{out.name}-{steps}"
 
 
 def _in_time(plan: Plan, minutes: float, checkpoints: Checkpoints, device: Device) -> Plan:
@@ -170,7 +210,7 @@ def _in_time(plan: Plan, minutes: float, checkpoints: Checkpoints, device: Devic
 
 def _train(
     data: object,
-    plan: Plan,
+    plans: tuple[Plan, ...],
     out: Path,
     ledger: Path | None,
     dataset: str | None,
@@ -179,25 +219,28 @@ def _train(
     public: str | None,
     insecure_seed: int | None,
     device: Device,
-) -> Release:
+    losses: Path | None,
+) -> dict[Path, Release]:
     """Run in the open: on record, with checkpoints, a bar, and signals that stop it in order."""
     from understudy.errors import Interrupted
     from understudy.files import remove_leftovers
-    from understudy.run.progress import fit_with_bar
+    from understudy.run.progress import stages_with_bar
 
+    last, found = plans[-1], {}
     with (
         _shown_to_the_curator(),
         stopping() as signals,
         open_account(
-            plan, out, ledger, dataset, checkpoints.every, command=command_line(), say=err.print
+            last, out, ledger, dataset, checkpoints.every, command=command_line(), say=err.print
         ) as account,
         progress_bar() as bar,
     ):
         try:
-            release = fit_with_bar(
+            for release in stages_with_bar(
                 bar,
                 data,
-                plan,
+                plans,
+                losses=losses,
                 public=public,
                 account=account,
                 checkpoints=checkpoints,
@@ -205,16 +248,20 @@ def _train(
                 insecure_seed=insecure_seed,
                 device=device,
                 on_note=lambda note: say(f"note: {note}", to_err=True),
-            )
+            ):
+                steps = release.card.plan.steps
+                place = out if steps == last.steps else _stage(out, steps)
+                if not (checkpoints.resume and place.exists()):
+                    release.save(place)
+                found[place] = release
         except Interrupted as notice:
             bar.stop()
             complain(str(notice))
             raise typer.Exit(signals.exit_code) from notice
-        release.save(out)
         checkpoints.path.unlink(missing_ok=True)
         for path in (out, checkpoints.path):
             remove_leftovers(path)
-        return release
+    return found
 
 
 @contextmanager
@@ -236,17 +283,24 @@ def _shown_to_the_curator() -> Iterator[None]:
         yield
 
 
-def _tell(release: Release, out: Path, *, as_json: bool) -> None:
+def _tell(released: dict[Path, Release], *, as_json: bool) -> None:
+    *_, (out, release) = released.items()
     if not release.card.private:
         warn_not_private(release.card.warnings)
     for note in release.card.notes:
         err.print(f"note: {note}", highlight=False, markup=False)
+    costs = {path: one.card.plan.spent for path, one in released.items()}
+    epsilons = {str(path): None if cost is None else cost.epsilon for path, cost in costs.items()}
     if as_json:
-        cost = release.card.plan.spent
-        epsilon = None if cost is None else cost.epsilon
-        print_json({"release": str(out), "private": release.card.private, "epsilon": epsilon})
-    else:
-        err.print(f"released to {out}; look at it with: understudy inspect {out}")
+        stages = {} if len(released) == 1 else {"stages": epsilons}
+        print_json(
+            {"release": str(out), "private": release.card.private, "epsilon": epsilons[str(out)], **stages}
+        )
+        return
+    for path in released:
+        err.print(f"released to {path}; look at it with: understudy inspect {path}")
+    if len(released) > 1 and release.card.private:
+        err.print("each stage is certified for its own steps; together they cost what the last one does")
 
 
 def _known_or_described(

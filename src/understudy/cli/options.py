@@ -14,6 +14,8 @@ __all__ = [
     "AsJson",
     "Batch",
     "BatchCap",
+    "Capacity",
+    "Clip",
     "DatasetName",
     "Delta",
     "LedgerFile",
@@ -55,6 +57,10 @@ Sigma = Annotated[float | None, typer.Option(help="Noise multiplier σ: the step
 Steps = Annotated[
     int | None, typer.Option(help="Critic steps: the noise follows. Without a critic: generator steps.")
 ]
+Clip = Annotated[
+    float | None, typer.Option(min=0, help="Clipping bound C of a critic, instead of the recipe's.")
+]
+Capacity = Annotated[int | None, typer.Option(min=1, help="Width of both networks, instead of the recipe's.")]
 Neighbours = Annotated[Adjacency, typer.Option(help="Which data sets are neighbours.")]
 Rows = Annotated[
     int | None,

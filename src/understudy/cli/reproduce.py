@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -112,6 +113,57 @@ def judge_command(
     out.print(
         f"accuracy on the test images of {data}: {found.accuracy:.4f} ({interval})\nsha256 {found.sha256}"
     )
+
+
+@app.command("generate-score")
+def generate_score_command(
+    scores: Annotated[list[float], typer.Argument(help="Inception scores of the systems that are compared.")],
+    as_json: _Json = False,
+) -> None:
+    """The ppgan paper's generate score |IS - mean| / (max - min) of each of several inception scores.
+
+    It is relative to what is compared, and the worst scores as well as the best: no measure of quality.
+
+    Example: `understudy reproduce generate-score 2.44 2.68 3.23`
+    """
+    from understudy.evaluation.images import generate_scores
+
+    found = [float(one) for one in generate_scores(scores)]
+    if as_json:
+        print_json([{"inception": one, "generate": made} for one, made in zip(scores, found, strict=True)])
+        return
+    for one, made in zip(scores, found, strict=True):
+        out.print(f"{one:g}: {made:.4f}")
+
+
+@app.command("classifiers")
+def classifiers_command(
+    release: Annotated[Path, typer.Argument(help="A release of labelled rows.")],
+    data: Annotated[str, typer.Option(help="The known data set whose test rows classifiers are tested on.")],
+    rows: Annotated[int, typer.Option(min=10, help="Synthetic rows they are trained on.")] = 10_000,
+    search: Annotated[bool, typer.Option("--search", help="The thyroid study's grid search, too.")] = False,
+    seed: Annotated[int, typer.Option(help="Of sampling and of the classifiers.")] = 0,
+    as_json: _Json = False,
+) -> None:
+    """The papers' classifiers, trained on synthetic rows alone and tested on real ones.
+
+    Real rows are read without noise, so the numbers of a data set that is not public are private.
+
+    Example: `understudy reproduce classifiers release --data mnist --rows 60000`
+    """
+    from understudy.papers.classifiers import Learner
+    from understudy.papers.measuring import classified
+    from understudy.release.release import Release
+
+    learners = [one for one in Learner if search or one is not Learner.SEARCHED_MLP]
+    found = classified(Release.load(release), data, learners, rows=rows, seed=seed)
+    if as_json:
+        print_json({name: asdict(value) for name, value in found.items()})
+        return
+    table = Table("measure", "value", "95 % interval", "a constant predictor")
+    for name, value in found.items():
+        table.add_row(name, f"{value.value:.4f}", f"{value.low:.4f} … {value.high:.4f}", f"{value.floor:.4f}")
+    out.print(table)
 
 
 PAPERS = {

@@ -35,12 +35,23 @@ NO_LIMIT = 1e6
 """The ε of a ledger that only records: a sweep's own, which must take any number of runs."""
 
 
-def chosen_recipe(name: str | None, schema: Schema | None) -> Recipe | str:
-    """The recipe that was named, or the default for such data, with a line if it is not the usual one."""
-    from understudy.synthesizers.registry import default_recipe
+def chosen_recipe(
+    name: str | None, schema: Schema | None, *, clip: float | None = None, capacity: int | None = None
+) -> Recipe:
+    """The recipe that was named, or the default for such data, with another bound or capacity if one is given."""
+    from understudy.tuning.variation import varied
+
+    wanted = {"clip": clip, "capacity": capacity}
+    given = {what: float(value) for what, value in wanted.items() if value is not None}
+    return varied(_named_or_default(name, schema), given)
+
+
+def _named_or_default(name: str | None, schema: Schema | None) -> Recipe:
+    """Says a line if the default for such data is not the usual one."""
+    from understudy.synthesizers.registry import default_recipe, find_recipe
 
     if name is not None:
-        return name
+        return find_recipe(name, schema)
     default = default_recipe(schema)
     if default.why is not None:
         err.print(default.why)

@@ -86,6 +86,20 @@ class Door:
         self.rows = rows
         self.used: dict[str, int] = dict(used or {})
         self.counted: float | None = rows
+        self.watched = False
+
+    def watch(self) -> None:
+        """Let those who ask keep numbers that no noise covers, such as losses, of a run that is NOT PRIVATE anyway.
+
+        Raises:
+            PlanError: the run is private.
+        """
+        if self.private and self._noise.private:
+            raise PlanError(
+                "the losses of a private run read records without noise. They are shown of baselines and of seeded "
+                "runs on public data, which are NOT PRIVATE."
+            )
+        self.watched = True
 
     @property
     def chance(self) -> Chance:

@@ -73,7 +73,7 @@ class PlainGradients:
 
     def __init__(self, purpose: str, objective: Loss) -> None:
         self.purpose, self.objective = purpose, objective
-        self.loss = math.nan
+        self.loss: float | None = None
 
     def step(
         self, door: Door, critic: nn.Module, fakes: Rows = NO_FAKES, public: Rows | None = None

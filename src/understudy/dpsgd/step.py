@@ -26,7 +26,7 @@ from understudy.dpsgd.clipping import (
 )
 from understudy.dpsgd.gradients import clipped_sum, fakes_part, mean_norms
 from understudy.dpsgd.gradients.guard import trained_parameters
-from understudy.dpsgd.losses import penalty_weight
+from understudy.dpsgd.losses import fake_loss, penalty_weight, record_losses
 from understudy.dpsgd.objectives import Objective
 from understudy.errors import PlanError
 from understudy.privacy.budget import Adjacency
@@ -78,6 +78,7 @@ class ClippedGradients:
         microbatches: how many there are, for `MicrobatchClip`.
         count_weight: the weight of the count, or None without one.
         work: calls the computation, in pieces where memory runs out.
+        watched: keep the mean loss of the records in `loss`, without noise: NOT PRIVATE.
     """
 
     rows_at_once: ClassVar[int] = 2**62
@@ -92,13 +93,16 @@ class ClippedGradients:
         microbatches: int | None = None,
         count_weight: float | None = None,
         work: Callable[[Callable[..., ClippedSum]], ClippedSum] | None = None,
+        watched: bool = False,
     ) -> None:
         self._critic, self._objective, self._rule = critic, objective, rule
         self._trained = trained_parameters(critic)
         self.fakes, self._microbatches, self._weight = fakes, microbatches, count_weight
         self.fake_values: Tensor | None = None
+        self.watched = watched
         self._begun = False
         self._work = work
+        self.loss: float | None = None
         own = rule.sensitivity(Adjacency.ADD_OR_REMOVE_ONE)
         self.sensitivity = own if count_weight is None else math.hypot(own, count_weight / 2)
 
@@ -121,6 +125,11 @@ class ClippedGradients:
             persons=batch.persons,
         )
         records = replace(records, fake_values=self.fake_values)
+        if self.watched and len(batch):
+            with torch.no_grad():
+                outputs = self._critic(records.real, records.real_labels)
+                found = record_losses(self._objective, outputs, records.real, records.real_labels)
+            self.loss = float(found.mean())
         summed = partial(clipped_sum, self._critic, self._objective, records, self._rule)
         total = summed() if self._work is None else self._work(summed)
         for place, name in enumerate(self._trained):
@@ -161,6 +170,7 @@ class NoisyGradients:
         if isinstance(clipping, QuantileAdaptiveClip) and bound is None:
             self.bound = clipping.first_bound
         self._records_at_once, self._fakes_at_once = memory.Pieces(divisor), memory.Pieces(divisor)
+        self.loss: float | None = None
 
     def step(
         self, door: Door, critic: nn.Module, fakes: Rows = NO_FAKES, public: Rows | None = None
@@ -192,6 +202,7 @@ class NoisyGradients:
                 microbatches=math.ceil(divisor) if isinstance(rule, MicrobatchClip) else None,
                 count_weight=weight,
                 work=self._records_at_once.of,
+                watched=door.watched,
             )
             free = None
             if not rule.paired and len(fakes):  # post-processing: in no sum and no product with a record
@@ -201,6 +212,7 @@ class NoisyGradients:
                 query.fake_values = free.values
             seen = door.step(self.purpose, query, like)
             self._follow_quantile(seen.values, weight)
+            self.loss = _whole_loss(query, critic, self.objective, len(fakes)) if door.watched else None
             mean = {
                 name: one.div_(divisor).to(like.dtype)
                 for name, one in zip(trained_parameters(critic), seen.values, strict=False)
@@ -254,6 +266,15 @@ class NoisyGradients:
             assert self.bound is not None
             assert weight is not None
             self.bound = self.clipping.next_bound(self.bound, float(values[-1]) / weight, self.divisor)
+
+
+@torch.no_grad()
+def _whole_loss(query: ClippedGradients, critic: nn.Module, objective: Loss, fakes: int) -> float | None:
+    """The critic's mean loss on the batch and on the fakes, as `PlainGradients` has it: NOT PRIVATE."""
+    if query.loss is None or not fakes:
+        return query.loss
+    assert isinstance(objective, Objective)
+    return query.loss + float(fake_loss(objective, critic(*query.fakes).reshape(-1)).mean())
 
 
 def _check_fakes(objective: Loss, clipping: Clipping, fakes: int) -> None:

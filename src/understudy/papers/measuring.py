@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from understudy.data import known
 from understudy.errors import EvaluationError
 from understudy.evaluation import codes, images, scores
 from understudy.evaluation.intervals import Estimate, from_seeds, jackknife
@@ -28,8 +30,7 @@ from understudy.records.encode import encode
 from understudy.schema import CodeSchema
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+    from collections.abc import Callable, Sequence
 
     import pandas as pd
 
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from understudy.release.release import Release
     from understudy.schema import Schema
 
-__all__ = ["Material", "Value", "measured"]
+__all__ = ["Material", "Value", "classified", "measured"]
 
 Floats = npt.NDArray[np.floating[Any]]
 Ints = npt.NDArray[np.integer[Any]]
@@ -96,6 +97,25 @@ def measured(job: Job, release: Release | None, material: Material, seed: int) -
     """Every score of the job, by name; without a release real training rows are scored."""
     shown = _Shown(job, release, material, seed)
     return {score.name: shown.value(score) for score in job.scores}
+
+
+def classified(
+    release: Release, data: str, learners: Sequence[Learner], *, rows: int, seed: int
+) -> dict[str, Value]:
+    """The papers' classifiers, trained on rows of a release and tested on the test rows of a known data set.
+
+    Raises:
+        EvaluationError: the release or the data set has no labels, or they describe different records.
+    """
+    found = known(data)
+    if release.schema != found.schema:
+        raise EvaluationError(
+            f"the release describes other records than {data!r}; name the data set it was made from."
+        )
+    test = encode(found.test, found.schema)
+    asked = tuple(Classified(learner, metric) for learner in learners for metric in Metric)
+    job = Job("release", data, release.card.plan.recipe, None, asked, drawn=rows)
+    return measured(job, release, Material(found.schema, test, test, Path()), seed)
 
 
 class _Shown:

@@ -55,7 +55,7 @@ def study(scale: Scale) -> Study:
 
     def job(name: str, recipe: Recipe, epsilon: float | None, steps: int | None) -> Job:
         job = Job(name, scale.images, recipe, epsilon, (score,), steps, scale.rows, drawn=scale.drawn)
-        return replace(job, once=epsilon != _MAIN)
+        return replace(job, once=epsilon != _MAIN, losses=True)
 
     steps, compared = scale.wide_steps, scale.strategy_updates
     epsilons = scale.some(_EPSILONS) if scale.comparisons else (_MAIN,)
@@ -87,7 +87,10 @@ def study(scale: Scale) -> Study:
         tables=tables,
         figures=(
             *(GridFigure(f"figure-2-{one.name}", f"Figure 2: {one.name}", one.name) for one in shown),
-            LossFigure("figure-3", "Figure 3: losses without privacy", wgan.name),
+            *(
+                LossFigure(f"figure-3-{one.name}", f"Figure 3, NOT PRIVATE: losses of {one.name}", one.name)
+                for one in shown
+            ),
         ),
         notes=(
             (

@@ -60,7 +60,7 @@ rows are by few hands."""
 
 @dataclass(frozen=True)
 class LossPoint:
-    """The losses at one step of a run without privacy."""
+    """The losses at one step."""
 
     step: int
     critic: float
@@ -89,7 +89,7 @@ class Outcome:
         noise_multiplier: σ.
         seconds: CPU time that it took, on one core.
         values: the scores by name.
-        losses: the curve of the losses, of runs without privacy only.
+        losses: the curve of the losses, where the job keeps them; NOT PRIVATE.
         points: what was reached at the job's stops.
         updates: of the generator.
         date: when it was finished.
@@ -283,7 +283,11 @@ class _Watch:
         if share - self._last >= 0.01:
             self._tell(0.99 * share)  # scores come after the last step
             self._last = share
-        if progress.losses is not None and progress.done % max(1, progress.total // LOSS_POINTS) == 0:
+        if (
+            self._run.job.losses
+            and progress.losses is not None
+            and progress.done % max(1, progress.total // LOSS_POINTS) == 0
+        ):
             self._lose(progress.done, progress.losses.critic, progress.losses.generator)
         if progress.done % KEPT_EVERY == 0:
             self._keep()
@@ -316,6 +320,7 @@ def _make(out: Path, device: Device, run: _Run, tell: Callable[[float], None]) -
             checkpoints=kept,
             insecure_seed=seed,
             device=device,
+            watch_losses=job.losses,
             on_progress=watch,
         ):
             made = release.card.plan

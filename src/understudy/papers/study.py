@@ -150,6 +150,7 @@ class Job:
         delta: the budget's δ.
         keep_noise: with `steps`, keep the recipe's noise as well; the run then costs what it costs, up to `epsilon`.
         once: run with the first seed only; for comparisons that would take too long with every seed.
+        losses: keep the losses; of a private run, too, which is seeded, on public data, and NOT PRIVATE.
         stops: steps before the last one after which the generator is released as well and given the first score,
             each release certified for its own steps: the points of a curve from one run.
     """
@@ -167,6 +168,7 @@ class Job:
     keep_noise: bool = False
     once: bool = False
     stops: tuple[int, ...] = ()
+    losses: bool = False
 
     def __post_init__(self) -> None:
         if self.stops and (self.steps is None or self.stops[-1] >= self.steps):
@@ -279,7 +281,7 @@ class CurvesFigure:
 
 @dataclass(frozen=True)
 class LossFigure:
-    """The losses of critic and generator along a run without privacy; those of private runs are private."""
+    """The losses of critic and generator along a run that is NOT PRIVATE."""
 
     name: str
     title: str
@@ -307,10 +309,10 @@ class Study:
         missing = _mentioned(self) - names
         if missing:
             raise PlanError(f"study {self.paper!r} shows jobs that it does not run: {sorted(missing)}.")
-        private = {job.name for job in self.jobs if job.recipe is None or job.epsilon is not None}
+        watched = {job.name for job in self.jobs if job.losses}
         for figure in self.figures:
-            if isinstance(figure, LossFigure) and figure.job in private:
-                raise PlanError(f"study {self.paper!r}: {figure.job!r} has no losses to show, being private.")
+            if isinstance(figure, LossFigure) and figure.job not in watched:
+                raise PlanError(f"study {self.paper!r}: {figure.job!r} keeps no losses that could be shown.")
 
     def runs(self, seeds: int) -> int:
         """How many trainings and scorings there are."""

@@ -181,6 +181,7 @@ def fit_in_stages(
     stop: Callable[[], bool] | None = None,
     insecure_seed: int | None = None,
     device: Device = Device.CPU,
+    watch_losses: bool = False,
     on_progress: Callable[[Progress], None] | None = None,
     on_note: Callable[[str], None] | None = None,
 ) -> Iterator[Release]:
@@ -199,6 +200,7 @@ def fit_in_stages(
         stop: asked after each step.
         insecure_seed: makes the run repeatable and every release NOT PRIVATE.
         device: where networks are trained.
+        watch_losses: tell losses with the progress of a seeded run, too; refused for a private one.
         on_progress: called after each step.
         on_note: told what readers took from the public part of files.
 
@@ -215,6 +217,7 @@ def fit_in_stages(
         checkpoints=checkpoints,
         seed=insecure_seed,
         device=chosen_device(device),
+        watch_losses=watch_losses,
         on_progress=on_progress,
     )
     public_rows = _public_rows(public, last)

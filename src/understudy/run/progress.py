@@ -12,15 +12,17 @@ from rich.progress import Progress as Bar
 from rich.text import Text
 
 from understudy.escaping import for_terminal
+from understudy.files import write_whole
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
 
     from understudy.planning import Plan
     from understudy.release.release import Release
     from understudy.run.run import Progress
 
-__all__ = ["fit_with_bar", "progress_bar"]
+__all__ = ["fit_with_bar", "progress_bar", "stages_with_bar"]
 
 _UPDATES = 20
 """How often the ε in the bar is computed anew."""
@@ -50,15 +52,36 @@ class _FirstSteps:
         return f"about {in_words(seconds * left)} for the other {left:,} steps, by the first {_TIMED}"
 
 
-def fit_with_bar(
-    bar: Bar, data: object, plan: Plan, clock: Callable[[], float] = time.monotonic, **options: object
-) -> Release:
+def fit_with_bar(bar: Bar, data: object, plan: Plan, **options: object) -> Release:
     """Call `fit` and move the bar; options are those of `fit`."""
-    from understudy.run.fit import run_plan
+    return next(stages_with_bar(bar, data, (plan,), **options))  # type: ignore[arg-type]
 
+
+def stages_with_bar(
+    bar: Bar,
+    data: object,
+    plans: Sequence[Plan],
+    clock: Callable[[], float] = time.monotonic,
+    losses: Path | None = None,
+    **options: object,
+) -> Iterator[Release]:
+    """Call `fit_in_stages` and move the bar; options are those of `fit_in_stages`.
+
+    Args:
+        bar: what is moved.
+        data: the records.
+        plans: the stages.
+        clock: seconds, for tests.
+        losses: a CSV file that gets the losses, of a run that is not private.
+        options: all others.
+    """
+    from understudy.run.fit import fit_in_stages
+
+    plan = plans[-1]
     total, pace = plan.steps, _FirstSteps(plan.steps, clock)
     task = bar.add_task(f"training {plan.recipe.name}", total=total, note="")
     every = max(1, total // _UPDATES)
+    lost: list[str] = []
 
     def on_progress(progress: Progress) -> None:
         bar.update(task, completed=progress.done)
@@ -67,8 +90,18 @@ def fit_with_bar(
             bar.console.print(told, highlight=False)
         if progress.done % every == 0 or progress.done == total:
             bar.update(task, note=_spent_note(plan, progress.done))
+        if progress.losses is not None and losses is not None:
+            lost.append(f"{progress.done},{progress.losses.critic!r},{progress.losses.generator!r}\n")
 
-    return run_plan(data, plan, on_progress=on_progress, **options)  # type: ignore[arg-type]
+    yield from fit_in_stages(
+        data,
+        plans,
+        on_progress=on_progress,
+        watch_losses=losses is not None,
+        **options,  # type: ignore[arg-type]
+    )
+    if losses is not None:
+        write_whole(losses, "".join(["NOT PRIVATE: step,critic,generator\n", *lost]), private=True)
 
 
 def _spent_note(plan: Plan, done: int) -> str:

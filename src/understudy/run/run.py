@@ -52,7 +52,7 @@ class Progress:
     Args:
         done: steps taken.
         total: steps of the plan.
-        losses: of this step, for baselines without privacy only.
+        losses: of this step, for runs that are NOT PRIVATE only.
     """
 
     done: int
@@ -70,6 +70,7 @@ class Run:
         seed: makes the run repeatable and the release NOT PRIVATE.
         device: where networks are trained.
         door: the class of the door; an audit listens with one of its own.
+        watch_losses: tell losses; refused for a private run.
         on_progress: called after each step.
     """
 
@@ -83,6 +84,7 @@ class Run:
         device: torch.device | None = None,
         noise: Noise | None = None,
         door: Callable[..., Door] = Door,
+        watch_losses: bool = False,
         on_progress: Callable[[Progress], None] | None = None,
     ) -> None:
         if plan.schema is None:
@@ -90,6 +92,12 @@ class Run:
                 "this plan was made without a schema, so it cannot be trained: pass a schema to plan()."
             )
         _refuse_missing(plan)
+        if watch_losses and plan.private and seed is None:
+            raise PlanError(
+                "the losses of a private run read records without noise. They can be had of a baseline (--no-privacy), "
+                "and on public data of a seeded run (--insecure-seed)."
+            )
+        self._watch_losses = watch_losses
         self._plan, self._account, self._checkpoints, self._seed = plan, account, checkpoints, seed
         self._noise: Noise = noise or (SecureNoise() if seed is None else SeededNoise(seed))
         self._make_door, self._on_progress = door, on_progress
@@ -176,6 +184,8 @@ class Run:
     def open(self, rows: Rows, public: Rows | None) -> None:
         """Put the rows behind a door and ask what is needed before the first step, or go on from the checkpoint."""
         self._door = self._door_to(rows)
+        if self._watch_losses:
+            self._door.watch()
         if self._saved is None:
             self._fitter.begin(self._door, public, self._tick)
         else:

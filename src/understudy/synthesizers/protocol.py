@@ -242,7 +242,7 @@ class RecipeDefaults:
 
 @dataclass(frozen=True)
 class Losses:
-    """Mean losses of one step of a baseline without privacy; the critic's reads records without noise."""
+    """Mean losses of one step; the critic's reads records without noise, so only runs that are NOT PRIVATE have any."""
 
     critic: float
     generator: float
@@ -263,7 +263,7 @@ class Fitter(Protocol):
 
     @property
     def losses(self) -> Losses | None:
-        """Of the last step, in a baseline without privacy only."""
+        """Of the last step, where the door is watched or open; None in a private run."""
         ...
 
     def begin(self, door: Door, public: Rows | None, tick: Callable[[], None]) -> None:

@@ -85,8 +85,9 @@ def use(name: str) -> Recipe:
     found = [one for one in entry_points(group=_GROUP) if one.name == name]
     if not found:
         raise RecipeError(
-            f"there is no recipe {name!r}. Known recipes: {UNDERSTUDY}, {', '.join(sorted(RECIPES))}; or give the path "
-            "of a .toml file, made by `understudy recipes show NAME`, or install a package that has it."
+            f"there is no recipe {name!r}. Known recipes: {UNDERSTUDY}, {', '.join(sorted(RECIPES))}, "
+            "and variants such as dp-gan-s1s3, dp-cgan-tf2-m60 and small-images-32-c0.1-s0.5; or give the path of a "
+            ".toml file, made by `understudy recipes show NAME`, or install a package that has it."
         )
     recipe: Recipe = found[0].load()
     if not isinstance(getattr(recipe, "kind", None), str) or recipe.name != name:
@@ -130,7 +131,7 @@ def known_meanwhile(recipe: Recipe) -> Iterator[None]:
 
 
 def find_recipe(recipe: Recipe | str, schema: Schema | None = None) -> Recipe:
-    """A recipe by name, by path of a TOML file, by a third party's name, or itself.
+    """A recipe by name (also that of a paper's variant), by path of a TOML file, by a third party's name, or itself.
 
     Args:
         recipe: what was asked for.
@@ -148,7 +149,7 @@ def find_recipe(recipe: Recipe | str, schema: Schema | None = None) -> Recipe:
         return RECIPES[recipe]
     if recipe.endswith(".toml"):
         return recipe_from_toml(read_text(Path(recipe), error=RecipeError))
-    return use(recipe)
+    return papers.variant(recipe) or use(recipe)
 
 
 def _nearest(schema: Schema | None) -> Recipe:

@@ -71,10 +71,9 @@ class GanFitter:
 
     @property
     def losses(self) -> Losses | None:
-        """Of the last step, in a baseline without privacy only."""
-        if isinstance(self._gradients, PlainGradients):
-            return Losses(self._gradients.loss, self._generator_loss)
-        return None
+        """Of the last step, in runs that are NOT PRIVATE only."""
+        loss = None if self._gradients is None else self._gradients.loss
+        return None if loss is None else Losses(loss, self._generator_loss)
 
     def begin(self, door: Door, public: Rows | None, tick: Callable[[], None]) -> None:
         """Publish the row count and the class counts that are needed, and start warm if the recipe says so."""

@@ -8,6 +8,7 @@ shows what the difference costs.
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from understudy.dpsgd.clipping import (
@@ -50,6 +51,7 @@ __all__ = [
     "dp_cgan_tf2",
     "dp_gan",
     "small_images",
+    "variant",
 ]
 
 _HEARD = DenseCritic(label_weight=1.0)
@@ -307,3 +309,25 @@ def small_images(
         return chosen
     own = "" if noise_multiplier is None else f"-s{noise_multiplier:g}"
     return replace(chosen, name=f"small-images-{capacity}-c{bound:g}{own}")
+
+
+def variant(name: str) -> GanRecipe | None:
+    """The recipe that `dp_gan`, `dp_cgan_tf2` or `small_images` calls by this name; None if none of them does.
+
+    Such as dp-gan-s1s3, dp-cgan-tf2-m60, dp-cgan-tf2-leaky-split and small-images-32-c0.1-s0.5.
+
+    Raises:
+        RecipeError: the numbers in the name make no recipe.
+    """
+    if found := re.fullmatch(r"dp-gan-(?=s)(s1)?(s2)?(s3)?(s4)?", name):
+        biases, clustered, adapted, warm = (one is not None for one in found.groups())
+        return dp_gan(
+            separate_biases=biases, cluster_weights=clustered, adapt_bounds=adapted, warm_start=warm
+        )
+    if found := re.fullmatch(r"dp-cgan-tf2(-leaky)?(-split)?(?:-m(\d{1,6}))?", name):
+        return dp_cgan_tf2(int(found[3] or 600), leaky=bool(found[1]), split=bool(found[2]))
+    number = r"(\d{1,6}(?:\.\d{1,6})?)"
+    if found := re.fullmatch(rf"small-images-(\d{{1,4}})-c{number}(?:-s{number})?", name):
+        sigma = None if found[3] is None else float(found[3])
+        return small_images(capacity=int(found[1]), bound=float(found[2]), noise_multiplier=sigma)
+    return None
