@@ -227,3 +227,25 @@ def test_edit_takes_facts_that_nobody_knows(tmp_path: Path) -> None:
     text = path.read_text()
     assert 'upper = "discover"' in text
     assert 'categories = "discover"' in text
+
+
+def test_check_tells_which_rules_the_rows_break(tmp_path: Path) -> None:
+    """A declared rule that real rows break is told with its count, to the curator alone, and refuses nothing."""
+    schema = tmp_path / "schema.toml"
+    schema.write_text(
+        'kind = "table"\n[[columns]]\nkind = "integer"\nname = "first"\nlower = 0\nupper = 9\n'
+        '[[columns]]\nkind = "integer"\nname = "last"\nlower = 0\nupper = 9\nmissing = true\n'
+        '[[columns]]\nkind = "binary"\nname = "smokes"\n'
+        '[[rules]]\nkind = "inequality"\nlow = "first"\nhigh = "last"\n'
+        '[[rules]]\nkind = "implied"\nwhen = "smokes"\nequals = "0"\nthen = "first"\nvalue = "0"\n'
+        '[[rules]]\nkind = "forbidden"\ncolumns = ["first", "smokes"]\nnever = [["9", "1"]]\n'
+    )
+    path = tmp_path / "t.csv"
+    path.write_text("first,last,smokes\n3,2,1\n5,,0\n7,8,0\n0,0,0\n")
+    result = RUN.invoke(app, ["check", str(path), "--schema", str(schema)])
+    assert result.exit_code == 0
+    assert "rule first <= last: broken by 1 rows" in result.stdout
+    assert "rule if smokes is 0 then first is 0: broken by 2 rows" in result.stdout
+    assert "never" not in result.stdout
+    facts = json.loads(RUN.invoke(app, ["check", str(path), "--schema", str(schema), "--json"]).stdout)
+    assert [one["rows"] for one in facts["rules"]] == [1, 2]

@@ -169,6 +169,8 @@ def _tell(found: Checked, source: str, schema: Path) -> None:
     for column in found.columns:
         if column.refused or column.missing or column.outside or column.unknown or column.off_grid:
             say(str(column))
+    for rule in found.rules:
+        say(str(rule))
     if found.fits:
         say(f"{source} fits {schema}: {found.rows} records")
 

@@ -6,20 +6,24 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
 from understudy.data.contents import names_of
 from understudy.data.read import read
 from understudy.records.columns import examine
 from understudy.records.encode import encode, encoded_shape
 from understudy.records.line import from_line, to_line
+from understudy.records.rules import broken
 from understudy.schema import Categorical, Continuous, Datetime, Integer, TableSchema, open_columns, stand_in
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     from understudy.data.public.fetch import Progress
     from understudy.records.columns import Examined
     from understudy.schema import Column, Schema
 
-__all__ = ["Checked", "CheckedColumn", "check"]
+__all__ = ["BrokenRule", "Checked", "CheckedColumn", "check"]
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,17 @@ class CheckedColumn:
 
 
 @dataclass(frozen=True)
+class BrokenRule:
+    """PRIVATE: how many rows break a declared rule."""
+
+    rule: str
+    rows: int
+
+    def __str__(self) -> str:
+        return f"rule {self.rule}: broken by {self.rows} rows; no synthetic row will break it"
+
+
+@dataclass(frozen=True)
 class Checked:
     """PRIVATE: what a whole source holds that its schema does not foresee.
 
@@ -63,6 +78,7 @@ class Checked:
         columns: one entry per column of a table, in the order of the schema.
         ignored: columns of the source that the schema does not name.
         notes: what was taken from the header because nobody declared it.
+        rules: how many rows break each declared rule, for those that some row breaks.
     """
 
     rows: int
@@ -70,6 +86,7 @@ class Checked:
     columns: tuple[CheckedColumn, ...]
     ignored: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    rules: tuple[BrokenRule, ...] = ()
 
     @property
     def fits(self) -> bool:
@@ -107,14 +124,15 @@ def check(source: Any, schema: Schema, *, on_progress: Progress | None = None) -
     sought = {one.name for one in open_columns(schema) if isinstance(one, Categorical | Datetime)}
     schema = replace(schema, columns=tuple(stand_in(column) for column in schema.columns))
     present = tuple(column for column in schema.columns if names is None or column.name in names)
-    part = replace(schema, columns=present, label=None, label_weights=None) if present else schema
+    part = replace(schema, columns=present, label=None, label_weights=None, rules=()) if present else schema
     absent = [name for name in schema.person_columns if names is not None and name not in names]
     records = read(source, part, on_progress=on_progress)
-    found = []
+    found, held = [], {}
     for column in schema.columns:
         if column in present:
             examined = examine(records.frame[column.name], column, schema.missing_text)
             summary = _summary(column, examined)
+            held[column.name] = _plain(column, examined)
             found.append(replace(summary, outside=0, unknown=0) if column.name in sought else summary)
         else:
             found.append(CheckedColumn(column.name, refused=("the source has no such column",)))
@@ -124,7 +142,31 @@ def check(source: Any, schema: Schema, *, on_progress: Progress | None = None) -
         f"there is no column {name!r} to tell persons apart: right for synthetic rows, and refused by fit"
         for name in absent
     ]
-    return Checked(len(records), encoded_shape(schema), tuple(found), ignored, (*records.notes, *missed))
+    notes = (*records.notes, *missed)
+    rules = tuple(_broken_rules(schema, held))
+    return Checked(len(records), encoded_shape(schema), tuple(found), ignored, notes, rules)
+
+
+def _broken_rules(schema: TableSchema, held: Mapping[str, pd.Series[Any]]) -> Iterator[BrokenRule]:
+    """The rules that some row breaks, of those whose columns are there."""
+    for rule in schema.rules:
+        if all(name in held for name in rule.columns):
+            count = int(broken(pd.DataFrame({name: held[name] for name in rule.columns}), rule).sum())
+            if count:
+                yield BrokenRule(str(rule), count)
+
+
+def _plain(column: Column, examined: Examined) -> pd.Series[Any]:
+    """The values of a column as rules compare them: texts, numbers in their own unit, moments."""
+    if isinstance(column, Continuous | Integer):
+        return pd.Series(examined.values)
+    gone = np.isnan(examined.values)
+    kept = np.where(gone, 0, examined.values)
+    if isinstance(column, Datetime):
+        since = (kept * column.unit.seconds).astype("timedelta64[s]")
+        return pd.Series(np.where(gone, np.datetime64("NaT", "s"), np.datetime64(column.lower, "s") + since))
+    texts = np.array([*column.values, None], dtype=object)
+    return pd.Series(texts[np.where(gone, len(column.values), kept).astype(np.int64)], dtype=object)
 
 
 def _summary(column: Column, examined: Examined) -> CheckedColumn:

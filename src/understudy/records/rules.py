@@ -3,7 +3,8 @@
 What follows from other columns (sums, implied values) is computed. Otherwise the columns of a broken rule are taken
 together from another row that keeps it, if possible one with the same value in the rule's first column: so they are
 distributed as the generator makes them where it keeps the rule. A row that still breaks a rule after a few rounds,
-since rules share columns, is replaced by a whole row that breaks none.
+since rules share columns, is replaced by a whole row that breaks none. The label of a row never changes, since it may
+have been asked for.
 """
 
 from __future__ import annotations
@@ -13,13 +14,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from understudy.errors import DataError
-from understudy.schema.rules import Combinations, Forbidden, Implied, Inequality, MissingTogether, Rule, Sum
+from understudy.schema import (
+    Combinations,
+    Continuous,
+    Forbidden,
+    Implied,
+    Inequality,
+    Integer,
+    MissingTogether,
+    Sum,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
+
+    from understudy.schema import Column, Rule, TableSchema
 
     Mask = NDArray[np.bool_]
 
@@ -52,62 +61,78 @@ def broken(frame: pd.DataFrame, rule: Rule) -> Mask:
             return _is(frame[rule.when], rule.equals) & ~_is(frame[rule.then], rule.value)
 
 
-def keeping_rules(frame: pd.DataFrame, rules: Sequence[Rule], source: np.random.Generator) -> pd.DataFrame:
-    """The same rows, mended so that none of them breaks a rule.
-
-    Raises:
-        DataError: no row keeps all rules, so that there is nothing to mend with.
-    """
+def keeping_rules(
+    frame: pd.DataFrame, schema: TableSchema, source: np.random.Generator
+) -> tuple[pd.DataFrame, Mask]:
+    """The same rows, mended to break no rule of the schema; and those for which no row of their class could lend."""
     mended = frame.copy()
     for _ in range(_ROUNDS):
-        masks = [_mend(mended, rule, source) for rule in rules]
-        if not any(mask.any() for mask in masks):
-            return mended
-    wrong = np.zeros(len(mended), dtype=bool)
-    for rule in rules:
-        wrong |= broken(mended, rule)
-    good = np.flatnonzero(~wrong)
-    if not len(good):
-        raise DataError(
-            "no synthetic row keeps all declared rules at once; correct the rules, or draw more rows"
-        )
+        mending = [_mend(mended, rule, schema, source) for rule in schema.rules]
+        if not any(mending):
+            return mended, np.zeros(len(mended), dtype=bool)
+    wrong = np.logical_or.reduce([broken(mended, rule) for rule in schema.rules])
+    lender = _lenders(mended, schema.label, ~wrong, wrong, source)
     chosen = np.arange(len(mended))
-    chosen[wrong] = source.choice(good, int(wrong.sum()))
-    return mended.iloc[chosen].reset_index(drop=True)
+    chosen[np.flatnonzero(wrong)[lender >= 0]] = lender[lender >= 0]
+    left = np.zeros(len(mended), dtype=bool)
+    left[np.flatnonzero(wrong)[lender < 0]] = True
+    return mended.iloc[chosen].reset_index(drop=True), left
 
 
-def _mend(frame: pd.DataFrame, rule: Rule, source: np.random.Generator) -> Mask:
-    """Mend one rule in place; returns which rows broke it."""
+def _mend(frame: pd.DataFrame, rule: Rule, schema: TableSchema, source: np.random.Generator) -> bool:
+    """Mend one rule in place; returns whether any row broke it."""
     wrong = broken(frame, rule)
     if not wrong.any():
-        return wrong
+        return False
     if isinstance(rule, Sum):
-        _put(frame, rule.total, wrong, _added(frame, rule)[wrong])
-    elif isinstance(rule, Implied):
+        total = next(column for column in schema.columns if column.name == rule.total)
+        sums, possible = _possible_sums(frame, rule, total)
+        _put(frame, rule.total, wrong & possible, sums[wrong & possible])
+    elif isinstance(rule, Implied) and rule.then != schema.label:
         value = None if rule.value == "" else _as_kept(frame[rule.then], rule.value)
         _put(frame, rule.then, wrong, value)
     else:
-        _borrow(frame, rule.columns, wrong, source)
-    return wrong
+        anchor = schema.label if schema.label in rule.columns else rule.columns[0]
+        lender = _lenders(frame, anchor, ~wrong, wrong, source)
+        if anchor != schema.label:
+            anyone = np.flatnonzero(~wrong)
+            lender = np.where(lender < 0, source.choice(anyone, len(lender)) if len(anyone) else -1, lender)
+        where = np.flatnonzero(wrong)[lender >= 0]
+        for column in rule.columns:
+            if column != schema.label:
+                _put(frame, column, where, frame[column].iloc[lender[lender >= 0]].array)
+    return True
 
 
-def _borrow(frame: pd.DataFrame, columns: tuple[str, ...], wrong: Mask, source: np.random.Generator) -> None:
-    """Take these columns from rows that keep the rule, with the same value in the first one where there is any."""
-    if wrong.all():
-        return
-    good = np.flatnonzero(~wrong)
-    lender = source.choice(good, len(frame))
-    first = pd.factorize(frame[columns[0]], use_na_sentinel=False)[0]
-    order = good[np.argsort(first[good], kind="stable")]
-    low = np.searchsorted(first[order], first, side="left")
-    high = np.searchsorted(first[order], first, side="right")
-    alike = np.minimum(low + (source.random(len(frame)) * (high - low)).astype(np.int64), len(order) - 1)
-    lender = np.where(high > low, order[alike], lender)[wrong]
-    for column in columns:
-        _put(frame, column, wrong, frame[column].iloc[lender].array)
+def _possible_sums(frame: pd.DataFrame, rule: Sum, total: Column) -> tuple[NDArray[np.float64], Mask]:
+    """The sums of parts, and which of them the column of the total can hold."""
+    assert isinstance(total, Continuous | Integer)
+    sums = _added(frame, rule)
+    possible = np.isnan(sums) if total.missing else np.zeros(len(sums), dtype=bool)
+    possible |= (sums >= total.lower) & (sums <= total.upper)
+    decimals = total.decimals if isinstance(total, Continuous) else 0
+    return (sums if decimals is None else np.round(sums, decimals)), possible
 
 
-def _put(frame: pd.DataFrame, column: str, where: Mask, values: Any) -> None:
+def _lenders(
+    frame: pd.DataFrame, alike: str | None, good: Mask, wrong: Mask, source: np.random.Generator
+) -> NDArray[np.int64]:
+    """For each wrong row a good one, drawn from those with the same value in a column; -1 where there is none."""
+    groups = (
+        np.zeros(len(frame), dtype=np.int64)
+        if alike is None
+        else pd.factorize(frame[alike], use_na_sentinel=False)[0]
+    )
+    rows = np.flatnonzero(good)
+    order = rows[np.argsort(groups[rows], kind="stable")]
+    low = np.searchsorted(groups[order], groups[wrong], side="left")
+    high = np.searchsorted(groups[order], groups[wrong], side="right")
+    place = low + (source.random(len(low)) * (high - low)).astype(np.int64)
+    found: NDArray[np.int64] = np.append(order, -1)[np.where(high > low, place, len(order))]
+    return found
+
+
+def _put(frame: pd.DataFrame, column: str, where: NDArray[Any], values: Any) -> None:
     frame.loc[frame.index[where], column] = values
 
 
@@ -136,7 +161,8 @@ def _is(series: pd.Series[Any], text: str) -> Mask:
 def _as_kept(series: pd.Series[Any], text: str) -> Any:
     """A value of a rule as the column keeps it."""
     if pd.api.types.is_datetime64_any_dtype(series):
-        return pd.Timestamp(text)
+        moment, zone = pd.Timestamp(text), getattr(series.dtype, "tz", None)
+        return moment if zone is None else moment.tz_localize("UTC").tz_convert(zone)
     if pd.api.types.is_bool_dtype(series):
         return text.lower() in ("true", "1")
     if pd.api.types.is_integer_dtype(series):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import secrets
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,26 +12,36 @@ import torch
 
 from understudy.calling import explained, whole
 from understudy.errors import ReleaseError
-from understudy.records.encode import decode
+from understudy.records.encode import decode, encoded_shape
 from understudy.records.images import Images
+from understudy.records.rules import keeping_rules
 from understudy.release.release import release_of
 from understudy.release.weights import model_with
 from understudy.schema import TableSchema
 from understudy.synthesizers.protocol import Request
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
     import pandas as pd
 
     from understudy.release.release import Release
     from understudy.schema import Schema
+    from understudy.synthesizers.model import Model
+
+    Sizes = Callable[[int], Iterator[int]]
 
 __all__ = ["sample", "sample_chunks"]
 
 CHUNK = 4096
 """Records that are made at a time; bounds the memory of a draw of any size."""
+_NUMBERS = 2**22
+"""Numbers of a table that are made at a time: narrow tables come in larger chunks, which takes less time."""
+_LENDERS = 1024
+"""How many rows are drawn at least, where rows that break a rule take values of others."""
+_TRIES = 5
+"""How often rows that no other row can mend are drawn again."""
 
 
 @explained("understudy.sample(release, 1000)")
@@ -99,41 +111,80 @@ def sample_chunks(
         model.certainty = certainty
     source = torch.Generator().manual_seed(secrets.randbits(63) if seed is None else seed)
     chosen = label is not None or counts is not None
-    draw_labels = _label_plan(release, schema.label_classes, rows, label, counts, source)
+    sizes = partial(_sizes, at_once=_at_once(schema))
+    draw_labels = _label_plan(release, sizes, rows, label, counts, source)
     with torch.inference_mode():
         for labels, size in draw_labels:
-            drawn = model.draw(Request(size, labels, chosen=chosen), source)
-            own = None if drawn.labels is None else drawn.labels.numpy()
-            yield _in_order(decode(drawn.x.numpy(), own, schema), schema)
+            made = _made(model, Request(size, labels, chosen=chosen), schema, source)
+            if isinstance(schema, TableSchema) and not isinstance(made, Images):
+                made = _in_order(made, schema)
+            yield made
 
 
-def _in_order(made: pd.DataFrame | Images, schema: Schema) -> pd.DataFrame | Images:
-    """A table with the header that its schema declares; columns that are left out are there and empty."""
-    if isinstance(made, Images) or not isinstance(schema, TableSchema) or not schema.order:
+def _made(model: Model, request: Request, schema: Schema, source: torch.Generator) -> pd.DataFrame | Images:
+    """The records of a request; those of a table keep its rules."""
+    if isinstance(schema, TableSchema) and schema.rules:
+        return _by_the_rules(model, request, schema, source)
+    drawn = model.draw(request, source)
+    return decode(drawn.x.numpy(), None if drawn.labels is None else drawn.labels.numpy(), schema)
+
+
+def _by_the_rules(
+    model: Model, request: Request, schema: TableSchema, source: torch.Generator, tries: int = _TRIES
+) -> pd.DataFrame:
+    """Rows that break no rule: mended with values of others, of which there are enough; or drawn again."""
+    rows, times = request.rows, max(1, -(-_LENDERS // request.rows))
+    labels = None if request.labels is None else request.labels.repeat(times)
+    drawn = model.draw(replace(request, rows=times * rows, labels=labels), source)
+    made = decode(drawn.x.numpy(), None if drawn.labels is None else drawn.labels.numpy(), schema)
+    assert not isinstance(made, Images)
+    seed = int(torch.randint(2**62, (1,), generator=source))
+    made, left = keeping_rules(made, schema, np.random.default_rng(seed))
+    made, left = made.iloc[:rows], left[:rows]
+    if not left.any():
         return made
-    return made.reindex(columns=list(schema.order))
+    if not tries:
+        raise ReleaseError(
+            f"{int(left.sum())} of {rows:,} synthetic rows break a rule whatever is drawn in their place. The rules "
+            f"contradict each other, or what the generator knows: {'; '.join(map(str, schema.rules))}."
+        )
+    wrong = torch.from_numpy(left)
+    labels = None if request.labels is None else request.labels[wrong]
+    again = _by_the_rules(
+        model, replace(request, rows=int(left.sum()), labels=labels), schema, source, tries - 1
+    )
+    import pandas as pd
+
+    order = np.argsort(np.concatenate([np.flatnonzero(~left), np.flatnonzero(left)]))
+    return pd.concat([made[~left], again], ignore_index=True).iloc[order].reset_index(drop=True)
+
+
+def _in_order(made: pd.DataFrame, schema: TableSchema) -> pd.DataFrame:
+    """A table with the header that its schema declares; columns that are left out are there and empty."""
+    return made.reindex(columns=list(schema.order)) if schema.order else made
 
 
 def _label_plan(
     release: Release,
-    classes: tuple[str, ...] | None,
+    sizes: Sizes,
     rows: int,
     label: str | None,
     counts: Mapping[str, int] | None,
     source: torch.Generator,
 ) -> Iterator[tuple[torch.Tensor | None, int]]:
     """Labels and size of each chunk, made as they are needed."""
+    classes = release.schema.label_classes
     if label is not None and counts is not None:
         raise ReleaseError("give either one label or counts per label, not both.")
     if classes is None:
         if label is not None or counts is not None:
             raise ReleaseError("this generator was trained without labels, so it cannot make a chosen class.")
-        return _unlabelled(rows)
+        return ((None, size) for size in sizes(rows))
     wanted = {label: rows} if label is not None else counts
     if wanted is not None:
-        return _given(_class_counts(wanted, classes))
+        return _given(_class_counts(wanted, classes), sizes)
     weights = release.card.label_weights or (1.0,) * len(classes)
-    return _drawn(rows, torch.tensor(weights, dtype=torch.float64), source)
+    return _drawn(sizes(rows), torch.tensor(weights, dtype=torch.float64), source)
 
 
 def _class_counts(wanted: Mapping[str, int], classes: tuple[str, ...]) -> list[tuple[int, int]]:
@@ -145,21 +196,26 @@ def _class_counts(wanted: Mapping[str, int], classes: tuple[str, ...]) -> list[t
     return [(classes.index(name), count) for name, count in wanted.items()]
 
 
-def _sizes(rows: int) -> Iterator[int]:
-    for start in range(0, rows, CHUNK):
-        yield min(CHUNK, rows - start)
+def _at_once(schema: Schema) -> int:
+    """Records of a chunk."""
+    if not isinstance(schema, TableSchema):
+        return CHUNK
+    return min(max(_NUMBERS // encoded_shape(schema)[0], 256), 8 * CHUNK)
 
 
-def _unlabelled(rows: int) -> Iterator[tuple[None, int]]:
-    return ((None, size) for size in _sizes(rows))
+def _sizes(rows: int, at_once: int) -> Iterator[int]:
+    for start in range(0, rows, at_once):
+        yield min(at_once, rows - start)
 
 
-def _given(counts: list[tuple[int, int]]) -> Iterator[tuple[torch.Tensor, int]]:
+def _given(counts: list[tuple[int, int]], sizes: Sizes) -> Iterator[tuple[torch.Tensor, int]]:
     for index, count in counts:
-        for size in _sizes(count):
+        for size in sizes(count):
             yield torch.full((size,), index, dtype=torch.int64), size
 
 
-def _drawn(rows: int, weights: torch.Tensor, source: torch.Generator) -> Iterator[tuple[torch.Tensor, int]]:
-    for size in _sizes(rows):
+def _drawn(
+    sizes: Iterable[int], weights: torch.Tensor, source: torch.Generator
+) -> Iterator[tuple[torch.Tensor, int]]:
+    for size in sizes:
         yield torch.multinomial(weights, size, replacement=True, generator=source), size

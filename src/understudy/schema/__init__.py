@@ -30,6 +30,15 @@ from understudy.schema.complete import (
 )
 from understudy.schema.discover import DISCOVER, FIRST_YEAR, LAST_YEAR, Discover, open_facts
 from understudy.schema.file_format import FileFormat
+from understudy.schema.rules import (
+    Combinations,
+    Forbidden,
+    Implied,
+    Inequality,
+    MissingTogether,
+    Rule,
+    Sum,
+)
 from understudy.schema.schemas import (
     CodeSchema,
     ImageSchema,
@@ -55,17 +64,24 @@ __all__ = [
     "CellType",
     "CodeSchema",
     "Column",
+    "Combinations",
     "Continuous",
     "Datetime",
     "Discover",
     "Discrete",
     "FileFormat",
+    "Forbidden",
     "ImageSchema",
+    "Implied",
+    "Inequality",
     "Integer",
     "LongFile",
+    "MissingTogether",
     "NumberScale",
     "Ordinal",
+    "Rule",
     "Schema",
+    "Sum",
     "TableSchema",
     "TimeUnit",
     "Unit",

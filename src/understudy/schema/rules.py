@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import math
 from dataclasses import dataclass
-from typing import ClassVar, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from understudy.errors import SchemaError
+from understudy.schema.columns import Continuous, Datetime, Discrete, Integer
+from understudy.schema.discover import open_facts
 
-__all__ = ["Combinations", "Forbidden", "Implied", "Inequality", "MissingTogether", "Rule", "Sum"]
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from understudy.schema.columns import Column
+
+__all__ = [
+    "Combinations",
+    "Forbidden",
+    "Implied",
+    "Inequality",
+    "MissingTogether",
+    "Rule",
+    "Sum",
+    "check_rules",
+]
 
 
 @dataclass(frozen=True)
@@ -24,6 +42,12 @@ class Inequality:
     low: str
     high: str
     strict: bool = False
+
+    def __post_init__(self) -> None:
+        _check_several(self.columns)
+
+    def __str__(self) -> str:
+        return f"{self.low} {'<' if self.strict else '<='} {self.high}"
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -47,6 +71,9 @@ class Combinations:
     def __post_init__(self) -> None:
         _check_combinations(self.columns, self.allowed)
 
+    def __str__(self) -> str:
+        return f"only {len(self.allowed)} combinations of {', '.join(self.columns)}"
+
 
 @dataclass(frozen=True)
 class Forbidden:
@@ -64,6 +91,9 @@ class Forbidden:
     def __post_init__(self) -> None:
         _check_combinations(self.columns, self.never)
 
+    def __str__(self) -> str:
+        return f"never {len(self.never)} combinations of {', '.join(self.columns)}"
+
 
 @dataclass(frozen=True)
 class MissingTogether:
@@ -74,6 +104,9 @@ class MissingTogether:
 
     def __post_init__(self) -> None:
         _check_several(self.columns)
+
+    def __str__(self) -> str:
+        return f"{', '.join(self.columns)} are missing together"
 
 
 @dataclass(frozen=True)
@@ -91,6 +124,9 @@ class Sum:
 
     def __post_init__(self) -> None:
         _check_several(self.columns)
+
+    def __str__(self) -> str:
+        return f"{self.total} = {' + '.join(self.parts)}"
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -115,6 +151,13 @@ class Implied:
     then: str
     value: str
 
+    def __post_init__(self) -> None:
+        _check_several(self.columns)
+
+    def __str__(self) -> str:
+        first, second = (text or "missing" for text in (self.equals, self.value))
+        return f"if {self.when} is {first} then {self.then} is {second}"
+
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that the rule is about."""
@@ -122,6 +165,76 @@ class Implied:
 
 
 Rule: TypeAlias = Inequality | Combinations | Forbidden | MissingTogether | Sum | Implied
+
+
+def check_rules(rules: Sequence[Rule], columns: Sequence[Column]) -> None:
+    """Refuse rules about columns that are not there, or that columns of their kind or values cannot keep."""
+    known = {column.name: column for column in columns}
+    for rule in rules:
+        for name in rule.columns:
+            if name not in known:
+                raise SchemaError(f"the rule {rule} is about {name!r}, which is not one of the columns")
+        _check_rule(rule, [known[name] for name in rule.columns])
+
+
+def _check_rule(rule: Rule, columns: Sequence[Column]) -> None:
+    match rule:
+        case Inequality():
+            if not _all(columns, Continuous | Integer) and not _all(columns, Datetime):
+                raise SchemaError(f"the rule {rule} needs two numbers or two moments")
+        case Sum():
+            if not _all(columns, Continuous | Integer):
+                raise SchemaError(f"the rule {rule} needs columns of numbers")
+        case MissingTogether():
+            _check_values(rule, columns, ("",) * len(columns))
+        case Implied():
+            _check_values(rule, columns, (rule.equals, rule.value))
+        case Combinations(allowed=listed) | Forbidden(never=listed):
+            for one in listed:
+                _check_values(rule, columns, one)
+
+
+def _all(columns: Sequence[Column], kinds: object) -> bool:
+    return all(isinstance(column, kinds) for column in columns)  # type: ignore[arg-type]
+
+
+def _check_values(rule: Rule, columns: Sequence[Column], texts: Sequence[str]) -> None:
+    """Refuse values that the columns cannot hold."""
+    for column, text in zip(columns, texts, strict=True):
+        if text == "" and not column.missing:
+            raise SchemaError(
+                f"the rule {rule} speaks of missing values of {column.name!r}, which allows none; set missing = true"
+            )
+        if text != "" and open_facts(column):
+            raise SchemaError(
+                f"the rule {rule} names a value of {column.name!r}, about which {' and '.join(open_facts(column))} are "
+                "to be discovered; declare them"
+            )
+        if text != "" and not _holds(column, text):
+            raise SchemaError(f"the rule {rule} names {text!r}, which {column.name!r} cannot hold")
+
+
+def _holds(column: Column, text: str) -> bool:
+    if isinstance(column, Discrete):
+        return text in column.values
+    if isinstance(column, Datetime):
+        return _moment_within(text, column)
+    number = _number(text)
+    return column.lower <= number <= column.upper and (isinstance(column, Continuous) or number.is_integer())
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
+
+
+def _moment_within(text: str, column: Datetime) -> bool:
+    try:
+        return column.lower <= dt.datetime.fromisoformat(text) <= column.upper
+    except (TypeError, ValueError):
+        return False
 
 
 def _check_several(columns: tuple[str, ...]) -> None:

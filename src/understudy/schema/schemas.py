@@ -17,6 +17,7 @@ from understudy.schema.columns import Binary, Categorical, Column, Discrete, che
 from understudy.schema.discover import DISCOVER, open_facts
 from understudy.schema.file_format import FileFormat
 from understudy.schema.person import PersonUnit
+from understudy.schema.rules import Rule, check_rules
 
 __all__ = [
     "CodeSchema",
@@ -54,6 +55,7 @@ class TableSchema(PersonUnit):
         missing_text: how files write an empty cell; synthetic files write the first of them.
         file: how cells are written where files differ from plain CSV.
         order: the header of synthetic rows, where it is not that of `columns`; names that are no columns stay empty.
+        rules: what holds in every row, and so in every synthetic one; public facts, which cost no budget.
     """
 
     kind: ClassVar[str] = "table"
@@ -63,6 +65,7 @@ class TableSchema(PersonUnit):
     missing_text: tuple[str, ...] = ("", "NA", "NaN", "nan", "null")
     file: FileFormat = PLAIN_CSV
     order: tuple[str, ...] = ()
+    rules: tuple[Rule, ...] = ()
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -79,6 +82,7 @@ class TableSchema(PersonUnit):
         if self.label is not None:
             self._check_label()
         _check_weights(self.label_weights, self.label_classes)
+        check_rules(self.rules, self.columns)
 
     def _check_order(self) -> None:
         absent = [column.name for column in self.columns if column.name not in self.order]

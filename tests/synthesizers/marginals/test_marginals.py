@@ -105,6 +105,7 @@ def frame_of_every_kind(rows: int = 64, seed: int = 0) -> pd.DataFrame:
     return frame
 
 
+@cache
 def rows_of(rows: int = 64, seed: int = 0) -> Rows:
     encoded = encode(frame_of_every_kind(rows, seed), EVERY_KIND)
     assert encoded.labels is not None
@@ -158,8 +159,8 @@ HOSTILE = st.lists(
 )
 
 
-def excesses(record: list[float], label: int) -> list[float]:
-    """By how much one more record moves each vector beyond its claimed sensitivity."""
+def excesses(record: list[float], label: int, kind: type = object) -> list[float]:
+    """By how much one more record moves each vector of a kind beyond its claimed sensitivity."""
     before = rows_of()
     x, labels = np.asarray(before.x), np.asarray(before.labels)
     more = np.vstack([x, np.array([record], dtype=np.float32)])
@@ -167,12 +168,8 @@ def excesses(record: list[float], label: int) -> list[float]:
         float((summed(query, more, np.append(labels, label)) - summed(query, x, labels)).norm())
         - query.sensitivity
         for query in some_queries()
+        if isinstance(query, kind)
     ]
-
-
-def of_kind(kind: type) -> list[int]:
-    """Where queries of a kind stand."""
-    return [place for place, one in enumerate(some_queries()) if isinstance(one, kind)]
 
 
 def some_columns() -> tuple[KnownColumn, ...]:
@@ -181,7 +178,7 @@ def some_columns() -> tuple[KnownColumn, ...]:
     return tuple(query._columns)
 
 
-PILED = np.asarray(encode(frame_of_every_kind(64), EVERY_KIND).x)
+PILED = np.asarray(encode(frame_of_every_kind(64).dropna().iloc[:3], EVERY_KIND).x)
 """Records whose values are looked into, since they are those that were counted."""
 
 
@@ -211,8 +208,7 @@ def test_the_sensitivity_is_reached() -> None:
 def test_noise_for_less_is_caught(kind: type, claimed: object, monkeypatch: pytest.MonkeyPatch) -> None:
     """The planted bugs 'k marginals with sensitivity 1', '√(k − 1)', and products noised like one of them."""
     monkeypatch.setattr(kind, "sensitivity", property(claimed))  # type: ignore[arg-type]
-    x = np.asarray(rows_of(1, seed=3).x)
-    assert max(excesses(one.tolist(), 0)[place] for one in (*x, *PILED) for place in of_kind(kind)) > 0
+    assert max(max(excesses(one.tolist(), 0, kind)) for one in PILED) > 0
 
 
 def test_leans_beyond_one_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
