@@ -129,7 +129,7 @@ def test_days_are_bounds() -> None:
     assert days == Datetime("day", dt.datetime(2024, 1, 1), dt.datetime(2024, 12, 31))
     assert TableSchema((days, Integer("n", 0, 3))).columns[0] == days
     with pytest.raises(SchemaError, match="column 'day': lower must be a date or a moment"):
-        Datetime("day", "2024", dt.date(2024, 12, 31))  # type: ignore[arg-type]
+        Datetime("day", 2024, dt.date(2024, 12, 31))  # type: ignore[arg-type]
 
 
 def test_what_readers_took_from_a_header_is_told(tmp_path: Path) -> None:

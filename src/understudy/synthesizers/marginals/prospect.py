@@ -99,12 +99,12 @@ def _advice(
 def _useless(columns: int, rows: int, noise: float, unit: str) -> str | None:
     """Whether the counts of columns say nothing: noise as large as all rows together drowns any value.
 
-    From there on the columns of a release are further from the data than rows drawn evenly over all values, also after
-    counts are made to be shares again (`docs/tables.md`).
+    From there on the columns of a release are about as far from the data as rows drawn evenly over all values, also
+    after counts are made to be shares again; a test measures it.
     """
     if noise < rows:
         return None
     return (
         f"noise of ± {noise:,.0f} {unit} on every value of {columns} columns drowns all {rows:,} of them: what comes "
-        "out would be further from the data than rows drawn at random, without looking at it"
+        "out would be hardly nearer to the data than rows drawn at random, without looking at it"
     )
