@@ -131,7 +131,7 @@ def add_persons(
         for part in torch.split(alike, max(1, at_once // size)):
             query.add(own, Batch(*take(persons.rows_of(part)[0]), chance))
         for place, one in enumerate(own):
-            sums[place] += share * one
+            sums[place] = (share * one).add_(sums[place])
 
 
 def _share(rows: int) -> float:

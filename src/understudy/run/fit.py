@@ -328,6 +328,7 @@ def _private_rows(
     try:
         records = _watched(data, schema, on_note)
         encoded = encode(records, with_stand_ins(schema))  # whatever cannot be read is found before a draw
+        rows = Rows.of(encoded, schema)  # and so is that it does not tell persons apart
         if stop is not None and stop():
             raise Interrupted(
                 "stopped while the data was read, as asked; nothing was drawn and nothing spent."
@@ -336,7 +337,7 @@ def _private_rows(
         run.give_back()
         raise
     if not open_columns(schema):
-        return Rows.of(encoded, schema)
+        return rows
     run.discover(undescribed_rows(records.frame, schema, encoded.persons))
     return Rows.of(encode(records, run.schema), run.schema)
 
