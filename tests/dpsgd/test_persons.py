@@ -11,7 +11,7 @@ from torch import nn
 
 from understudy.door import persons as grouping
 from understudy.door.door import Door
-from understudy.door.noise import SeededNoise
+from understudy.door.noise import SecureNoise, SeededNoise
 from understudy.door.persons import Persons
 from understudy.door.query import Published
 from understudy.door.source import Rows
@@ -132,6 +132,31 @@ def test_pieces_never_split_a_person() -> None:
         pieces = list(batch.pieces(size))
         assert sum(piece.people for piece in pieces) == PEOPLE
         assert torch.equal(torch.cat([piece.real for piece in pieces]), batch.real)
+
+
+@pytest.mark.parametrize("path", list(Path))
+def test_an_empty_batch_of_persons_is_zero(path: Path) -> None:
+    """Nobody was drawn: the sum is zero in every entry, on both paths, and noise can be added to it."""
+    critic, shape = a_flat_critic()
+    batch = a_batch(shape)
+    assert batch.real_labels is not None
+    nobody = replace(
+        batch,
+        real=batch.real[:0],
+        real_labels=batch.real_labels[:0],
+        mixing=None,
+        partner=None,
+        persons=OWNERS[:0],
+        weights=torch.zeros(0),
+    )
+    found = clipped_sum(critic, Wasserstein(), nobody, GlobalClip(1.0), path=path)
+    assert not any(bool(one.any()) for one in found.gradients.values())
+    x = torch.zeros(len(OWNERS), WIDTH)
+    charge = Charge("steps", SubsampledGaussian(1e-9, SIGMA, 1))
+    door = Door(Rows(x, None, Persons.of(OWNERS, MOST, x, None)), (charge,), SecureNoise())
+    gradients = NoisyGradients("steps", GlobalClip(1.0), Wasserstein(), 9.0)
+    body = Critic(a_body()) if path is Path.BOOK_KEEPING else Opaque(a_body())
+    assert all(bool(one.all()) for one in gradients.step(door, body).values())
 
 
 RULES: dict[str, Clipping] = {

@@ -21,7 +21,11 @@ from understudy.door.noise import SeededNoise
 from understudy.door.query import Batch
 from understudy.dpsgd import step
 from understudy.errors import ContractError, DataError
+from understudy.ledger.account import LedgerAccount
+from understudy.ledger.entries import Status
+from understudy.ledger.ledger import Ledger
 from understudy.planning import plan
+from understudy.privacy.budget import Budget
 from understudy.records.images import Images
 from understudy.run.fit import fit
 from understudy.schema import Binary, CodeSchema, LongFile, Schema
@@ -35,6 +39,7 @@ from understudy.synthesizers.registry import RECIPES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from torch import Tensor
 
@@ -190,11 +195,16 @@ def test_the_person_is_neither_modelled_nor_written() -> None:
     assert "patient-no" not in repr(release.card)
 
 
-def test_data_without_the_person_is_refused() -> None:
-    """A table without the column, and images without the array, cannot be protected by person."""
+def test_data_without_the_person_is_refused(tmp_path: Path) -> None:
+    """A table without the column, and images without the array, cannot be protected by person; nothing is spent."""
     made = plan(TABLE, epsilon=3.0, delta=1e-3, rows=40)
-    with pytest.raises(DataError, match="'patient_id' tells persons apart, and the data has no such column"):
-        fit(visits().drop(columns="patient_id"), made)
+    with Ledger(tmp_path / "book.db", create=True) as book:
+        book.register("ward", Budget(9.0, 1e-3))
+        with pytest.raises(
+            DataError, match="'patient_id' tells persons apart, and the data has no such column"
+        ):
+            fit(visits().drop(columns="patient_id"), made, account=LedgerAccount(book, "ward"))
+        assert [entry.status for entry in book.statement("ward").entries] == [Status.REFUNDED]
     images = Images(np.zeros((4, 8, 8, 1), np.uint8), np.zeros(4, np.int64))
     with pytest.raises(DataError, match="no such array"):
         fit(images, plan(IMAGES, epsilon=3.0, delta=1e-3, rows=40))

@@ -181,7 +181,7 @@ class Door:
         if records.persons is None:
             for x, labels in records.batches(at_once):
                 query.add(sums, Batch(x, labels, coins))
-        else:
+        elif records.people:
             everybody = torch.arange(records.people)
             add_persons(query, sums, records.persons, everybody, records.pick, at_once, coins)
         return sums

@@ -119,19 +119,19 @@ def add_persons(
         at_once: how many rows are handed to the query at a time, but never a part of a person.
         chance: coins.
     """
-    if not len(chosen):
-        return  # not even with an empty batch: behind a derived door nobody has no features
     if isinstance(query, PersonQuery):
         for part in torch.split(chosen, max(1, at_once // persons.most)):
             rows, owners = persons.rows_of(part)
             query.add_persons(sums, Batch(*take(rows), chance, owners))
         return
+    if not len(chosen):
+        query.add(sums, Batch(*take(chosen), chance))  # an empty batch is one like any other
     for size, alike in persons.by_size(chosen):
         own, share = query.zero(), _share(size)
         for part in torch.split(alike, max(1, at_once // size)):
             query.add(own, Batch(*take(persons.rows_of(part)[0]), chance))
         for place, one in enumerate(own):
-            sums[place] += share * one
+            sums[place] = (share * one).add_(sums[place])
 
 
 def _share(rows: int) -> float:

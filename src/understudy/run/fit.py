@@ -376,9 +376,9 @@ def _private_rows(
         with ranks.agreed():
             if open_columns(schema):
                 records = watched(data, schema, on_note)
-                encoded = encode(
-                    records, with_stand_ins(schema)
-                )  # what cannot be read is found before a draw
+                # What cannot be read, or does not tell persons apart, is found before a draw.
+                encoded = encode(records, with_stand_ins(schema))
+                Rows.of(encoded, schema)
             else:
                 rows = private_rows(data, schema, ranks, shards, cache=cache, on_note=on_note)
             if stop is not None and stop():
