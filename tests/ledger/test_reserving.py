@@ -78,6 +78,7 @@ RESERVE = """
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
 def test_a_charge_does_not_wait_for_twenty_four_reserves(tmp_path: Path) -> None:
     """With 24 processes reserving at once all succeed, and a run on another data set goes on charging meanwhile."""
     path, go = tmp_path / "ledger.db", tmp_path / "go"
