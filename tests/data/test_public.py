@@ -56,6 +56,22 @@ def test_labelled_sets(name: str, train: list[int], test: list[int], shape: tupl
 
 
 @pytest.mark.data
+def test_sets_that_are_too_small_to_be_private_are_known() -> None:
+    """Forty people's faces the right way up, and the demo's hundred patients with their ICD-9 categories."""
+    faces = _known("olivetti")
+    assert (len(faces.train), len(faces.test)) == (360, 40)
+    pixels = faces.train.images.pixels.astype(float)
+    assert pixels.shape[1:] == (64, 64, 1)
+    across, down = (np.abs(pixels - np.flip(pixels, axis)).mean() for axis in (2, 1))
+    assert across < down  # a face is like its mirror image, and less like itself upside down
+    patients = _known("mimic3-demo")
+    assert len(patients.train) + len(patients.test) == 100
+    used = pd.concat([patients.train.frame, patients.test.frame]).sum()
+    assert (used > 0).sum() == 275
+    assert any(code.startswith("E") for code in used.index[used > 0])
+
+
+@pytest.mark.data
 def test_adult_keeps_its_unknown_values() -> None:
     """Rows with a question mark are those that adult.names counts, and they come back as missing cells."""
     dataset = _known("adult")

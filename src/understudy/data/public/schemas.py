@@ -24,12 +24,13 @@ from understudy.schema import (
     UnknownCodes,
 )
 
-__all__ = ["ACS", "ADULT", "DIABETES", "DIABETES_COUNTS", "FASHION", "MNIST", "THYROID", "USPS"]
+__all__ = ["ACS", "ADULT", "DIABETES", "DIABETES_COUNTS", "FASHION", "MNIST", "OLIVETTI", "THYROID", "USPS"]
 
 _DIGITS = tuple("0123456789")
 
 MNIST = ImageSchema(28, 28, 1, _DIGITS)
 USPS = ImageSchema(16, 16, 1, _DIGITS)
+OLIVETTI = ImageSchema(64, 64, 1)
 FASHION = ImageSchema(
     28,
     28,

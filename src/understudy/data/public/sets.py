@@ -99,6 +99,25 @@ def _load_diabetes(paths: _Paths, schema: CodeSchema = public_schemas.DIABETES) 
     return Records(first), Records(second)
 
 
+def _load_mimic(paths: _Paths) -> tuple[Records, Records]:
+    """One record is one patient of the open demo with the ICD-9 categories of all stays."""
+    given = pd.read_csv(paths[0], usecols=["subject_id", "icd9_code"], dtype=str)
+    width = given["icd9_code"].str.startswith("E").fillna(False).map({True: 4, False: 3})
+    given["code"] = [code[:size] for code, size in zip(given["icd9_code"], width, strict=True)]
+    wide = from_long(given, public_schemas.DIABETES, person="subject_id", code="code").frame.astype(np.uint8)
+    first, second = (wide.iloc[part].reset_index(drop=True) for part in split("mimic3-demo", len(wide)))
+    return Records(first), Records(second)
+
+
+def _load_olivetti(paths: _Paths) -> tuple[Records, Records]:
+    """Ten faces each of forty people; the last four people are the test part."""
+    from scipy.io import loadmat
+
+    columns = loadmat(paths[0], variable_names=["faces"])["faces"]
+    faces = np.ascontiguousarray(columns.T.reshape(-1, 64, 64).transpose(0, 2, 1)[..., None]).astype(np.uint8)
+    return Records(Images(faces[:360], None)), Records(Images(faces[360:], None))
+
+
 _UCI = "https://archive.ics.uci.edu/ml/machine-learning-databases"
 _NIST = (
     "https://raw.githubusercontent.com/usnistgov/SDNist/ac77a7f0ed1431c9daed476c55324f94a6ab264c"
@@ -227,6 +246,31 @@ PUBLIC_SETS: dict[str, PublicSet] = {
             ),
         ),
         _load_diabetes,
+    ),
+    "mimic3-demo": PublicSet(
+        public_schemas.DIABETES,
+        (
+            Source(
+                "mimic3-demo",
+                "DIAGNOSES_ICD.csv",
+                48_997,
+                "74dc979906bc2172f0cf025271dcd44c7cd52506b297e4b36e63dd40dce923da",
+                ("https://physionet.org/files/mimiciii-demo/1.4/DIAGNOSES_ICD.csv",),
+            ),
+        ),
+        _load_mimic,
+    ),
+    "olivetti": PublicSet(
+        public_schemas.OLIVETTI,
+        (
+            Source(
+                "olivetti",
+                "olivettifaces.mat",
+                1_432_511,
+                "b1988d02c72fe5b8ee82b5ef3bb7982eafc74f1e1ff0ae0ade35061ad0af534d",
+            ),
+        ),
+        _load_olivetti,
     ),
 }
 PUBLIC_SETS["diabetes130-counts"] = PublicSet(
