@@ -20,7 +20,8 @@ from understudy.papers import runner
 from understudy.papers.catalogue import FULL, PRINTED, QUICK, STUDIES, reproduce, study_of
 from understudy.papers.effort import job_seconds, study_seconds
 from understudy.papers.measuring import Value
-from understudy.papers.runner import Outcome, Stage, run_study
+from understudy.papers.outcomes import Outcome
+from understudy.papers.runner import Stage, run_study
 from understudy.papers.study import Inception, Line, LossFigure, Scale, Study, Table
 from understudy.papers.tables import FilledTable, Row, fill, over_seeds
 from understudy.planning import Plan

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from understudy.papers.runner import Outcome
+    from understudy.papers.outcomes import Outcome
     from understudy.papers.study import Study
 
 __all__ = ["write_figures"]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -21,7 +21,8 @@ from understudy.errors import DataError, UnderstudyError
 from understudy.evaluation.pool import in_processes
 from understudy.evaluation.threads import one_thread_each
 from understudy.files import replacing, write_whole
-from understudy.papers.measuring import Material, Value, measured
+from understudy.papers.measuring import Material, measured
+from understudy.papers.outcomes import Begun, LossPoint, Outcome, Point
 from understudy.papers.study import Inception, Job, updates_of
 from understudy.planning import Plan, plan
 from understudy.records.encode import encode
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from understudy.release.release import Release
     from understudy.schema import Schema
 
-__all__ = ["PER_CLASS", "LossPoint", "Outcome", "Point", "Stage", "finished_runs", "run_study"]
+__all__ = ["PER_CLASS", "Stage", "finished_runs", "run_study"]
 
 PER_CLASS = 8
 """How many sample images of each class are kept for figures."""
@@ -56,67 +57,6 @@ KEPT_EVERY = 200
 _PUBLIC_ORDER = 20
 """Seed of the order in which rows are split into private and public ones. MNIST is ordered by writer, so that its last
 rows are by few hands."""
-
-
-@dataclass(frozen=True)
-class LossPoint:
-    """The losses at one step."""
-
-    step: int
-    critic: float
-    generator: float
-
-
-@dataclass(frozen=True)
-class Point:
-    """What a run had reached at one of its stops, certified for the steps until there."""
-
-    steps: int
-    epsilon: float | None
-    values: Mapping[str, Value]
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """The result of one job with one seed, as it is kept on disk.
-
-    Args:
-        job: name of the job.
-        seed: its seed.
-        fingerprint: of everything that the result depends on.
-        epsilon: certified for this very run; None for real rows and for baselines without noise.
-        steps: steps taken.
-        noise_multiplier: σ.
-        seconds: CPU time that it took, on one core.
-        values: the scores by name.
-        losses: the curve of the losses, where the job keeps them; NOT PRIVATE.
-        points: what was reached at the job's stops.
-        updates: of the generator.
-        date: when it was finished.
-    """
-
-    job: str
-    seed: int
-    fingerprint: str
-    epsilon: float | None
-    steps: int
-    noise_multiplier: float
-    seconds: float
-    values: Mapping[str, Value]
-    losses: tuple[LossPoint, ...] = ()
-    points: tuple[Point, ...] = ()
-    updates: int = 0
-    date: str = ""
-
-
-@dataclass(frozen=True)
-class _Begun:
-    """What an unfinished run has to show, beside its checkpoint."""
-
-    fingerprint: str
-    seconds: float = 0.0
-    points: tuple[Point, ...] = ()
-    losses: tuple[LossPoint, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -154,19 +94,19 @@ class _Run:
             return None
         return outcome if outcome.fingerprint == self.job.fingerprint(self.seed) else None
 
-    def begun(self, out: Path) -> _Begun:
+    def begun(self, out: Path) -> Begun:
         """What an interruption left of this very job; nothing, with nothing lying about, if it left nothing of use."""
         fingerprint = self.job.fingerprint(self.seed)
         try:
-            found = from_json(_Begun, self._file(out, "begun").read_text(encoding="utf-8"), error=DataError)
+            found = from_json(Begun, self._file(out, "begun").read_text(encoding="utf-8"), error=DataError)
         except (OSError, UnicodeDecodeError, UnderstudyError):
-            found = _Begun("")
+            found = Begun("")
         if found.fingerprint == fingerprint and self.state(out).is_file():
             return found
         self.forget(out)
-        return _Begun(fingerprint)
+        return Begun(fingerprint)
 
-    def keep(self, out: Path, begun: _Begun) -> None:
+    def keep(self, out: Path, begun: Begun) -> None:
         write_whole(self._file(out, "begun"), to_json(begun))
 
     def forget(self, out: Path) -> None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from understudy.papers.runner import Outcome, Point
+    from understudy.papers.outcomes import Outcome, Point
     from understudy.papers.study import Line, Study
 
 __all__ = ["FilledTable", "Row", "ShownTable", "fill", "over_seeds", "write_tables"]

@@ -297,14 +297,10 @@ def stages_of(plan: Plan, steps: Sequence[int]) -> tuple[Plan, ...]:
 
 
 def _ending_at(plan: Plan, steps: int) -> Plan:
-    """The same run, shorter: its cost is computed for its own steps, and is also all of its budget."""
-    recipe = replace(plan.recipe, steps=steps)  # type: ignore[type-var]
-    sampled = plan.sampled
-    if sampled is None or plan.budget is None:
-        return replace(plan, recipe=recipe, charges=_cut(plan.charges, steps))
-    charges = _cut(plan.charges, steps)
-    total = spent(charges, plan.budget.delta, plan.budget.adjacency)
-    return replace(plan, recipe=recipe, charges=charges, spent=total)
+    """The same run, shorter, with the cost of its own steps."""
+    recipe, charges = replace(plan.recipe, steps=steps), _cut(plan.charges, steps)  # type: ignore[type-var]
+    cost = None if plan.budget is None else spent(charges, plan.budget.delta, plan.budget.adjacency)
+    return replace(plan, recipe=recipe, charges=charges, spent=cost)
 
 
 def _cut(charges: Sequence[Charge], steps: int) -> tuple[Charge, ...]:
