@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from understudy.papers.study import Scale
+from understudy.papers.scale import Scale
 
 
 @pytest.fixture

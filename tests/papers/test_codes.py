@@ -14,7 +14,7 @@ from understudy.papers import runner
 from understudy.papers.catalogue import STUDIES
 from understudy.papers.measuring import CODE_MEASURES
 from understudy.papers.runner import run_study
-from understudy.papers.study import Scale
+from understudy.papers.scale import Scale
 from understudy.papers.tables import fill
 from understudy.schema import CodeSchema
 

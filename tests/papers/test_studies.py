@@ -22,7 +22,8 @@ from understudy.papers.effort import job_seconds, study_seconds
 from understudy.papers.measuring import Value
 from understudy.papers.outcomes import Outcome
 from understudy.papers.runner import Stage, run_study
-from understudy.papers.study import Inception, Line, LossFigure, Scale, Study, Table
+from understudy.papers.scale import Scale
+from understudy.papers.study import Inception, Line, LossFigure, Study, Table
 from understudy.papers.tables import FilledTable, Row, fill, over_seeds
 from understudy.planning import Plan
 from understudy.records.encode import encode

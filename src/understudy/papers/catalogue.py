@@ -11,7 +11,7 @@ from understudy.papers.figures import write_figures
 from understudy.papers.page import write_page
 from understudy.papers.printed import PRINTED_STUDIES
 from understudy.papers.runner import finished_runs, run_study
-from understudy.papers.study import Scale
+from understudy.papers.scale import Scale
 from understudy.papers.tables import fill, write_tables
 from understudy.run.devices import Device
 

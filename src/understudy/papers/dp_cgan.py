@@ -6,11 +6,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from understudy.papers.classifiers import Learner
-from understudy.papers.study import Classified, GridFigure, Job, Line, Metric, Scale, Study, Table
+from understudy.papers.study import Classified, GridFigure, Job, Line, Metric, Study, Table
 from understudy.synthesizers.gan.papers import CGAN, DP_CGAN, DP_CGAN_BASIC
 from understudy.synthesizers.gan.printed import DP_CGAN_CODE, DP_CGAN_PRINTED
 
 if TYPE_CHECKING:
+    from understudy.papers.scale import Scale
     from understudy.synthesizers.protocol import Recipe
 
 __all__ = ["CLASSIFIED", "PAPER", "image_job", "study"]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from understudy.papers.classifiers import Learner
 from understudy.papers.dp_cgan import CLASSIFIED, image_job
-from understudy.papers.study import Classified, GridFigure, Job, Line, Metric, Scale, Study, Table
+from understudy.papers.study import Classified, GridFigure, Job, Line, Metric, Study, Table
 from understudy.synthesizers.gan.papers import (
     CGAN,
     DP_CGAN_TF2,
@@ -17,6 +18,9 @@ from understudy.synthesizers.gan.papers import (
 )
 from understudy.synthesizers.gan.printed import DP_CGAN_THYROID
 from understudy.synthesizers.marginals.recipe import UNDERSTUDY_TABLES
+
+if TYPE_CHECKING:
+    from understudy.papers.scale import Scale
 
 __all__ = ["study"]
 

@@ -12,7 +12,6 @@ from understudy.papers.study import (
     JensenShannon,
     Job,
     Line,
-    Scale,
     SemiSupervised,
     Study,
     Table,
@@ -21,6 +20,7 @@ from understudy.papers.study import (
 from understudy.synthesizers.gan.papers import DP_GAN_BASIC, dp_gan
 
 if TYPE_CHECKING:
+    from understudy.papers.scale import Scale
     from understudy.papers.study import Score
     from understudy.synthesizers.protocol import Recipe
 

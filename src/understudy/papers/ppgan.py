@@ -14,7 +14,6 @@ from understudy.papers.study import (
     Line,
     LossFigure,
     NoiseTable,
-    Scale,
     Study,
     Table,
     steps_for,
@@ -25,6 +24,7 @@ from understudy.synthesizers.gan.papers import DP_GAN_BASIC, DPGAN, PPGAN, PPGAN
 from understudy.synthesizers.shared.parts import RmsProp
 
 if TYPE_CHECKING:
+    from understudy.papers.scale import Scale
     from understudy.papers.study import AnyTable
     from understudy.synthesizers.protocol import Recipe
 

@@ -18,7 +18,6 @@ from understudy.papers.study import (
     Line,
     Metric,
     NoiseTable,
-    Scale,
     SemiSupervised,
     Study,
     Table,
@@ -38,6 +37,7 @@ from understudy.synthesizers.shared.parts import RmsProp
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from understudy.papers.scale import Scale
     from understudy.papers.study import Score
     from understudy.synthesizers.gan.recipe import GanRecipe
 

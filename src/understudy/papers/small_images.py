@@ -12,7 +12,6 @@ from understudy.papers.study import (
     Inception,
     Job,
     Line,
-    Scale,
     Study,
     Table,
     steps_for,
@@ -23,6 +22,7 @@ from understudy.synthesizers.gan.papers import DP_GAN_BASIC, SMALL_IMAGES, small
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from understudy.papers.scale import Scale
     from understudy.synthesizers.protocol import Recipe
 
 __all__ = ["DRAWN", "study"]
