@@ -257,6 +257,18 @@ def check_a_cap_is_kept_and_its_rows_too(make: type[Door]) -> None:
         assert query.sizes == [5]
 
 
+def check_only_a_door_that_is_not_private_can_be_watched(make: type[Door]) -> None:
+    """Numbers without noise may be kept of baselines and seeded runs; a private door refuses, whoever asks."""
+    seeded = make(RECORDS, CHARGES, SeededNoise(1), insecure=True)
+    for door in (seeded, make(RECORDS, CHARGES, SecureNoise(), private=False)):
+        door.watch()
+        assert door.watched
+    private = make(RECORDS, CHARGES, SecureNoise())
+    with pytest.raises(PlanError, match="without noise"):
+        private.watch()
+    assert not private.watched
+
+
 class ChargesAnything(Door):
     """A purpose that nobody charged is drawn with some noise."""
 
@@ -384,6 +396,13 @@ class TakesAnySeed(Door):
         super().__init__(records, charges, noise, **{**options, "insecure": True})  # type: ignore[arg-type]
 
 
+class AnybodyMayWatch(Door):
+    """Shows losses of a private run."""
+
+    def watch(self) -> None:
+        self.watched = True
+
+
 class NoisyBaseline(Door):
     """A baseline that is noised although it says that it is not."""
 
@@ -441,6 +460,7 @@ CHECKS: list[Check] = [
     check_public_records_cost_nothing,
     check_batches_are_scheduling_only,
     check_a_cap_is_kept_and_its_rows_too,
+    check_only_a_door_that_is_not_private_can_be_watched,
 ]
 
 MUTANTS: list[tuple[type[Door], Check]] = [
@@ -464,6 +484,7 @@ MUTANTS: list[tuple[type[Door], Check]] = [
     (PublicOnTheAccount, check_public_records_cost_nothing),
     (DropsShortBatches, check_batches_are_scheduling_only),
     (NoCap, check_a_cap_is_kept_and_its_rows_too),
+    (AnybodyMayWatch, check_only_a_door_that_is_not_private_can_be_watched),
 ]
 
 
@@ -496,15 +517,3 @@ def test_one_tensor_is_asked_for_by_name_and_several_are_not() -> None:
     assert Published((one,), 1.0).value is one
     with pytest.raises(ValueError, match="unpack"):
         _ = Published((one, one), 1.0).value
-
-
-def test_only_a_door_that_is_not_private_can_be_watched() -> None:
-    """Numbers without noise may be kept of baselines and seeded runs; a private door refuses, whoever asks."""
-    seeded = Door(RECORDS, CHARGES, SeededNoise(1), insecure=True)
-    for door in (seeded, Door(RECORDS, CHARGES, SecureNoise(), private=False)):
-        door.watch()
-        assert door.watched
-    private = Door(RECORDS, CHARGES, SecureNoise())
-    with pytest.raises(PlanError, match="without noise"):
-        private.watch()
-    assert not private.watched
