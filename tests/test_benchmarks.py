@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from benchmarks import ledger, utility, utility_tables
+from benchmarks import ledger, scale, utility, utility_tables
 from benchmarks.rivals import MISSING, RIVALS, made_by
 from benchmarks.utility_systems import PAPERS, REAL, Cell, drawn_ablation, drawn_as, trained_ablation
 
@@ -157,3 +157,12 @@ def test_rivals_are_measured_like_everything_else(echo: Path) -> None:
             assert lines[name][measure] == pytest.approx(lines[REAL][measure], abs=1e-6)
     alone = utility_tables.cells_of(1, ablation=True, rivals=False)
     assert not {cell.system for cell in alone} & set(RIVALS)
+
+
+def test_the_benchmark_of_scale_measures_a_fit(tmp_path: Path) -> None:
+    """A made-up table is written, fitted from its working copy, and its parts have their times."""
+    path = tmp_path / "table.parquet"
+    scale.write_table(path, 3000, scale.made_up_schema(6))
+    found = scale.measured_fit(path, 6)
+    assert 0 < found["read"] + found["counted"] <= found["cpu"]
+    assert found["peak_mib"] > 50
