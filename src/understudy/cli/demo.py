@@ -48,6 +48,8 @@ def demo_command(
 
     Digits by our recipe and by the GAN of a paper, a table of patients, and a made-up registry of codes; all data come
     with scikit-learn or are made up, so that nothing is downloaded and nobody's privacy is at stake.
+
+    Example: `understudy demo --out demo`
     """
     if folder.exists() and not (folder / _MARK).exists():
         from understudy.errors import PlanError
