@@ -24,6 +24,7 @@ from understudy.serving.guard import Guard
 from understudy.studio import facts as facts_form
 from understudy.studio.access import Access
 from understudy.studio.drafting import first_rows, first_schema, left_out
+from understudy.studio.forms import numbers_from, source_from
 from understudy.studio.jobs import Jobs, State, Work
 from understudy.studio.render import Renderer
 from understudy.studio.views import accounts, offer_of, plan_view, report_page
@@ -124,17 +125,7 @@ class Studio:
     async def create(self, request: Request) -> Response:
         """Begin a journey."""
         form = await Access.form(request)
-        kind, name = str(form.get("kind", "file")), str(form.get("name", "")).strip()
-        if kind == "database":
-            source = Source(str(form.get("address", "")).strip(), str(form.get("query", "")).strip())
-            if not source.path or not source.query:
-                raise StudioError("a database needs an address and a query.")
-        elif kind == "known":
-            source = Source(str(form.get("known", "")), known=True)
-        else:
-            source = Source(str(form.get("path", "")).strip())
-            if not source.path:
-                raise StudioError("choose a file or a folder of records.")
+        name, source = str(form.get("name", "")).strip(), source_from(form)
         journey = self.workspace.create(name, source)
         try:
             text, guessed = await run_in_threadpool(first_schema, self.workspace, journey)
@@ -229,7 +220,7 @@ class Studio:
     async def plan(self, request: Request) -> Response:
         """The plan for the numbers in the address; nothing touches data."""
         journey = self._journey(request)
-        numbers = _numbers(request.query_params)
+        numbers = numbers_from(request.query_params)
         view = await run_in_threadpool(plan_view, self.workspace, journey, numbers)
         return HTMLResponse(self._page("plan", view=view, form_key=""))
 
@@ -237,7 +228,7 @@ class Studio:
         """Keep the numbers; what was promised once in the ledger stays."""
         form = await Access.form(request)
         journey = self._changeable(request)
-        self.workspace.save(journey, **_numbers({key: str(value) for key, value in form.items()}))
+        self.workspace.save(journey, **numbers_from({key: str(value) for key, value in form.items()}))
         return _to(f"/journey/{journey.name}/run")
 
     # ------------------------------------------------------------ running
@@ -445,23 +436,3 @@ def _back(request: Request) -> str:
         if isinstance(name, str) and request.method == "POST"
         else "/"
     )
-
-
-def _numbers(given: Any) -> dict[str, Any]:
-    """ε, δ, rows and recipe as they were typed; what is left empty is left out or unset."""
-    found: dict[str, Any] = {}
-    for name in ("epsilon", "delta", "total"):
-        text = str(given.get(name, "")).strip()
-        if text:
-            try:
-                found[name] = float(text)
-            except ValueError as problem:
-                raise StudioError(f"{name} must be a number, got {text[:40]!r}.") from problem
-    if "rows" in given:
-        text = str(given["rows"]).strip().replace(",", "")
-        if text and not text.isdigit():
-            raise StudioError(f"the number of rows must be a whole number, got {text[:40]!r}.")
-        found["rows"] = int(text) if text else None
-    if "recipe" in given:
-        found["recipe"] = str(given["recipe"]) or None
-    return found
