@@ -26,7 +26,7 @@ def tiny() -> Scale:
         curve_updates=1,
         printed_steps=3,
         warm_steps=2,
-        drawn=200,
+        drawn=300,
         classified=200,
         judge_rows=300,
         points=1,
