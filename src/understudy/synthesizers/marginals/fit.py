@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
 __all__ = ["MarginalsFitter"]
 
+_MOST_CHANCES = 2**20
+"""Chances of a mixture, at most: tables with hundreds of columns get fewer components, so that a fit stays short."""
+
 
 class MarginalsFitter:
     """The state of a fit to a table.
@@ -65,7 +68,8 @@ class MarginalsFitter:
         self.label_weights = label_weights(door, self._schema)
         self._questions = self._asked_with(count)
         self._known, self._targets = self._questions.first(door)
-        components = components_for(self._recipe.components, len(self._targets.classes))
+        total = min(self._recipe.components, _MOST_CHANCES // sum(self._targets.widths))
+        components = components_for(max(1, total), len(self._targets.classes))
         self._mixture = started(self._targets, components, self._source)
 
     def advance(self, door: Door, public: Rows | None) -> None:
