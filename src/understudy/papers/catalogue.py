@@ -55,7 +55,7 @@ FULL = Scale(
     wide_steps=3_000,
     conv_steps=120,
     long_steps=5_000,
-    curve_updates=350,
+    curve_updates=300,
     warm_steps=3_000,
     task_steps=200,
 )
