@@ -60,7 +60,7 @@ def study(scale: Scale) -> Study:
     steps, compared = scale.wide_steps, scale.strategy_updates
     epsilons = scale.some(_EPSILONS) if scale.comparisons else (_MAIN,)
     sweep = tuple(job(f"ppgan-{epsilon:g}", PPGAN, epsilon, steps) for epsilon in epsilons)
-    wgan = job("wgan", _WGAN, None, None if steps is None else updates_of(PPGAN, steps))
+    wgan = job("wgan", _WGAN, None, None if steps is None else max(1, updates_of(PPGAN, steps)))
     others: tuple[Job, ...] = (
         job("ppgan-sgd-10", PPGAN_SGD, 10.0, steps),
         job("dp-gan-10", DP_GAN_BASIC, 10.0, steps_for(DP_GAN_BASIC, compared)),
