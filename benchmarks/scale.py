@@ -99,7 +99,7 @@ def measured_fit(path: Path, columns: int) -> dict[str, float]:
     made = plan(schema, epsilon=3.0, delta=1e-9, rows=None, steps=50)
     run = Run(made)
     begun, wall = time.process_time(), time.perf_counter()
-    rows = private_rows(path, schema, ALONE, Shards.DEALT, cache=path.parent)
+    rows = private_rows(path, schema, ALONE, Shards.DEALT, cache=path.parent)[0]
     read = time.process_time()
     run.open(rows, None)
     counted = time.process_time()

@@ -27,6 +27,11 @@ from understudy.schema import CodeSchema
 WHOLE = tiny_frame(500)
 
 
+def rows_of(*given: Any, **options: Any) -> Rows:
+    """The records alone."""
+    return private_rows(*given, **options)[0]
+
+
 @pytest.fixture(autouse=True)
 def _small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several batches from few rows."""
@@ -68,11 +73,11 @@ KINDS = ["parquet", "csv", "arrow", "ipc", "parquet-folder", "csv-folder"]
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_stream_gives_the_rows_of_the_whole(tmp_path: Path, kind: str) -> None:
     """Every format, alone and in folders, in one process and dealt to two or three: each row once, bit for bit."""
-    expected = as_set(private_rows(WHOLE, TINY_TABLE, ALONE, Shards.DEALT))
+    expected = as_set(rows_of(WHOLE, TINY_TABLE, ALONE, Shards.DEALT))
     source = written(tmp_path, kind)
     for size in (1, 2, 3):
         parts = [
-            private_rows(
+            rows_of(
                 source,
                 TINY_TABLE,
                 SimpleNamespace(rank=rank, size=size, first=rank == 0),  # type: ignore[arg-type]
@@ -91,18 +96,18 @@ def test_codes_in_columns_are_streamed(tmp_path: Path) -> None:
     frame = pd.DataFrame(np.random.default_rng(0).integers(0, 4, (200, 3)), columns=list("abc"))
     frame.to_parquet(tmp_path / "codes.parquet")
     frame.to_csv(tmp_path / "codes.csv", index=False)
-    rows = private_rows(tmp_path / "codes.parquet", schema, ALONE, Shards.DEALT, cache=tmp_path)
+    rows = rows_of(tmp_path / "codes.parquet", schema, ALONE, Shards.DEALT, cache=tmp_path)
     assert np.array_equal(np.rint(rows.x[:] * 3), frame.to_numpy())
     with pytest.raises(DataError, match="read whole"):
-        private_rows(tmp_path / "codes.csv", schema, ALONE, Shards.DEALT, cache=tmp_path)
+        rows_of(tmp_path / "codes.csv", schema, ALONE, Shards.DEALT, cache=tmp_path)
 
 
 def test_large_files_are_streamed_unasked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Above a size, the working copy is made without being asked for; below it, memory holds the rows."""
     source = written(tmp_path, "csv")
-    assert isinstance(private_rows(source, TINY_TABLE, ALONE, Shards.DEALT).x, torch.Tensor)
+    assert isinstance(rows_of(source, TINY_TABLE, ALONE, Shards.DEALT).x, torch.Tensor)
     monkeypatch.setattr(reading, "LARGE", 1000)
-    assert not isinstance(private_rows(source, TINY_TABLE, ALONE, Shards.DEALT).x, torch.Tensor)
+    assert not isinstance(rows_of(source, TINY_TABLE, ALONE, Shards.DEALT).x, torch.Tensor)
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
@@ -116,7 +121,7 @@ def test_a_bad_cell_late_in_a_file_is_found_by_its_row(tmp_path: Path, kind: str
     else:
         bad.astype({"visits": float}).to_parquet(path)
     with pytest.raises(DataError) as found:
-        private_rows(path, TINY_TABLE, ALONE, Shards.DEALT, cache=tmp_path)
+        rows_of(path, TINY_TABLE, ALONE, Shards.DEALT, cache=tmp_path)
     said = str(found.value)
     assert "secret" not in said
     begins, within = (int(part.replace(",", "")) for part in _numbers(said))
@@ -136,8 +141,8 @@ def test_numbers_that_only_text_can_tell_are_read_in_every_batch(tmp_path: Path)
     frame.to_csv(tmp_path / "table.csv", index=False)
     expected = WHOLE.copy()
     expected.loc[400, "visits"] = 5
-    rows = private_rows(tmp_path / "table.csv", TINY_TABLE, ALONE, Shards.DEALT, cache=tmp_path)
-    assert as_set(rows) == as_set(private_rows(expected, TINY_TABLE, ALONE, Shards.DEALT))
+    rows = rows_of(tmp_path / "table.csv", TINY_TABLE, ALONE, Shards.DEALT, cache=tmp_path)
+    assert as_set(rows) == as_set(rows_of(expected, TINY_TABLE, ALONE, Shards.DEALT))
 
 
 def test_a_fit_from_the_working_copy_is_the_fit_from_memory(tmp_path: Path) -> None:

@@ -57,10 +57,21 @@ def from_long(frame: pd.DataFrame, schema: CodeSchema, *, person: str, code: str
 
 
 def code_texts(codes: Any) -> Any:
-    """Return codes as text: whole numbers without a fraction, as in OMOP's concept ids, and what is missing as such."""
-    if codes.dtype.kind == "f":
-        codes = codes.astype("Int64")
-    return codes.astype("string")
+    """Return codes as text: whole numbers without a fraction, as in OMOP's concept ids, and what is missing as such.
+
+    Each cell by itself: how one is written does not depend on the others.
+    """
+    if codes.dtype.kind != "f" and codes.dtype != object:
+        return codes.astype("string")
+    return pd.Series([_code_text(one) for one in codes], index=codes.index, dtype="string")
+
+
+def _code_text(code: Any) -> str | None:
+    if pd.isna(code):
+        return None
+    if isinstance(code, float | np.floating) and float(code).is_integer():
+        return str(int(code))
+    return str(code)
 
 
 def icd9_category(codes: pd.Series[Any]) -> pd.Series[Any]:

@@ -13,7 +13,7 @@ from understudy.data.databases import Database
 from understudy.data.dialect import dialect_of
 from understudy.data.formats import arrow_table, column_types, read_excel, read_json
 from understudy.data.places import Place, TableKind, places_of
-from understudy.data.tables import as_arrow
+from understudy.data.tables import as_arrow, to_frame
 from understudy.data.text import read_cells
 from understudy.errors import DataError
 
@@ -63,12 +63,17 @@ def contents_of(source: Any, file: FileFormat, *, whole: bool) -> Contents:
     if isinstance(source, pd.DataFrame):
         named = source.rename(columns=str)
         return Contents("the frame", "the types of its columns", file, _frame_types(named), frame=named)
+    if isinstance(source, Database) and not source.states_types:
+        cells = source.frame().map(_as_text)
+        return Contents(
+            str(source), "the names of the query's answer", file, cells=cells if whole else cells.head(_ROWS)
+        )
     if isinstance(source, Database):
-        frame = source.table().to_pandas() if whole else None
+        frame = to_frame(source.table()) if whole else None
         return Contents(str(source), "the types of the query's answer", file, source.types, frame=frame)
     if not isinstance(source, str | Path):
         table = as_arrow(source)
-        frame = table.to_pandas() if whole else None
+        frame = to_frame(table) if whole else None
         return Contents("the table", "the types of its columns", file, table.schema, frame=frame)
     places = places_of(source)
     if not places:
@@ -78,7 +83,7 @@ def contents_of(source: Any, file: FileFormat, *, whole: bool) -> Contents:
         )
     name = Path(str(source)).name
     if places[0].ending in (*TableKind.PARQUET, *TableKind.ARROW):
-        frame = pd.concat([arrow_table(place).to_pandas() for place in places]) if whole else None
+        frame = pd.concat([to_frame(arrow_table(place)) for place in places]) if whole else None
         return Contents(name, "the types that it states", file, column_types(places[0]), frame=frame)
     cells, file = _cells(places[0], file)
     if whole and len(places) > 1:
@@ -91,7 +96,7 @@ def names_of(source: Any, file: FileFormat) -> list[str] | None:
     if isinstance(source, pd.DataFrame):
         return [str(name) for name in source.columns]
     if isinstance(source, Database):
-        return list(source.types.names)
+        return list(source.types.names if source.states_types else source.frame().columns)
     places = places_of(source) if isinstance(source, str | Path) else None
     if not places:
         return None

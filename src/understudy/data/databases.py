@@ -1,4 +1,4 @@
-"""Rows from a database: one query, read once and read-only, as a stream of Arrow batches through an ADBC driver.
+"""Rows from a database: one query, read once and read-only, through an ADBC driver as Arrow; SQLite as it is.
 
 Credentials come from the environment or a service file as the database's own tools take them (`PGPASSWORD`,
 `PGSERVICEFILE`), or stand in the address; they are shown and recorded nowhere.
@@ -7,11 +7,14 @@ Credentials come from the environment or a service file as the database's own to
 from __future__ import annotations
 
 import enum
-from contextlib import contextmanager
+import sqlite3
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
+import pandas as pd
 import pyarrow as pa
 
 from understudy.data.places import without_secrets
@@ -71,6 +74,27 @@ class Database:
         return f"Database({str(self)!r})"
 
     @property
+    def states_types(self) -> bool:
+        """Whether the database says what each column of an answer holds; in SQLite every cell has a type of its own."""
+        return _kind_of(self.address) is not DatabaseKind.SQLITE
+
+    def frame(self) -> pd.DataFrame:
+        """PRIVATE: the whole answer of a SQLite file, every cell as it is stored, whatever the others are."""
+        self.refuse_absent()
+        try:
+            with closing(
+                sqlite3.connect(f"file:{quote(_path(self.address))}?mode=ro", uri=True)
+            ) as connection:
+                cursor = connection.execute(self.query)
+                names = [str(one[0]) for one in cursor.description or ()]
+                rows = cursor.fetchall()
+        except sqlite3.Error as cause:
+            raise self._refused(cause) from None
+        columns = zip(*rows, strict=True) if rows else ((),) * len(names)
+        series = [pd.Series(list(cells), dtype=object) for cells in columns]
+        return pd.concat(series, axis=1, keys=names) if series else pd.DataFrame()
+
+    @property
     def types(self) -> Any:
         """The pyarrow schema of the answer."""
         with self._answer() as reader:
@@ -104,8 +128,11 @@ class Database:
         except DataError:
             raise
         except Exception as cause:  # noqa: BLE001 - drivers raise their own kinds, and all may hold cells
-            said = str(cause).replace(self.address, str(self))
-            raise DataError(f"{self} did not answer the query; see `understudy schema check`", said) from None
+            raise self._refused(cause) from None
+
+    def _refused(self, cause: Exception) -> DataError:
+        said = str(cause).replace(self.address, str(self))
+        return DataError(f"{self} did not answer the query; see `understudy schema check`", said)
 
 
 def source_of(data: str, query: str | None) -> str | Database:
@@ -143,9 +170,7 @@ def _driver(kind: DatabaseKind) -> Any:
 
                 return lambda address: postgresql.connect(address, autocommit=True)
             case DatabaseKind.SQLITE:
-                import adbc_driver_sqlite.dbapi as sqlite
-
-                return lambda address: sqlite.connect(f"file:{Path(_path(address)).resolve()}?mode=ro")
+                raise DataError("a SQLite file states no types, so its answer is no Arrow table; use `frame`")
             case DatabaseKind.DUCKDB:
                 import adbc_driver_duckdb
                 import adbc_driver_manager.dbapi as manager
@@ -163,8 +188,6 @@ def _driver(kind: DatabaseKind) -> Any:
 def _read_only(kind: DatabaseKind, cursor: Any) -> None:
     if kind is DatabaseKind.POSTGRESQL:
         cursor.execute("set default_transaction_read_only = on")
-    if kind is DatabaseKind.SQLITE:  # whose driver takes the types of columns from the first batch
-        cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(2**20)})
 
 
 def _plain(table: Any) -> Any:

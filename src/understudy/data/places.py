@@ -19,6 +19,8 @@ __all__ = ["Place", "TableKind", "places_of", "without_secrets"]
 _BUCKETS = ("s3://", "gs://", "gcs://", "file://")
 _PICTURES = (".png", ".jpg", ".jpeg")
 _PACKED = (".gz", ".bz2", ".zst")
+_END = 2**20
+"""Bytes at each end of a file by which it is told from another."""
 _HIVE_NONE = "__HIVE_DEFAULT_PARTITION__"
 
 
@@ -87,6 +89,14 @@ class Place:
         if self.filesystem is None:
             return plain_size(Path(self.path), error=DataError)
         return int(self.filesystem.get_file_info(self.path).size or 0)
+
+    def ends(self) -> tuple[bytes, bytes, bytes]:
+        """PRIVATE: the size of the file, its first bytes and its last, by which it is told from another."""
+        size = self.size
+        with self.random() as file:
+            first = file.read(min(size, _END))
+            file.seek(max(0, size - _END))
+            return str(size).encode(), first, file.read(_END)
 
     def _check(self) -> None:
         if self.filesystem is not None:

@@ -15,7 +15,7 @@ from understudy.data.places import places_of
 from understudy.data.public.known import known, known_names
 from understudy.data.records import Records
 from understudy.data.spelling import understood
-from understudy.data.tables import as_arrow, from_arrow, from_frame
+from understudy.data.tables import as_arrow, check_columns, from_arrow, from_frame, wanted_columns
 from understudy.errors import DataError
 from understudy.records.images import Images
 from understudy.schema import CodeSchema, ImageSchema, TableSchema, with_stand_ins
@@ -75,8 +75,18 @@ def _read(source: Any, schema: Schema | None, on_progress: Progress | None) -> R
         return _together([_read(part, schema, on_progress) for part in source])
     if isinstance(source, str | Path):
         return _read_path(source, schema, on_progress)
-    place = str(source) if isinstance(source, Database) else "the table"
-    return from_arrow(as_arrow(source), _tabular(schema), place)
+    return _read_rows(source, _tabular(schema))
+
+
+def _read_rows(source: Any, schema: Any) -> Records:
+    """Rows of a database, or of what speaks Arrow."""
+    if not isinstance(source, Database):
+        return from_arrow(as_arrow(source), schema)
+    if source.states_types:
+        return from_arrow(source.table(), schema, str(source))
+    frame = source.frame()
+    check_columns(str(source), list(frame.columns), schema)
+    return from_frame(frame[wanted_columns(schema, list(frame.columns))], schema)
 
 
 def _together(parts: list[Records]) -> Records:
@@ -90,7 +100,10 @@ def _together(parts: list[Records]) -> Records:
         if set(frame.columns) != set(columns):
             raise DataError(f"source {number} has other columns than source 1; all must have the same")
     notes = tuple(dict.fromkeys(note for part in parts for note in part.notes))
-    return Records(pd.concat([frame[columns] for frame in frames], ignore_index=True), notes)
+    # Where parts differ in type pandas would choose one that may lose digits: the cells stay as they are instead.
+    mixed = [name for name in columns if len({frame[name].dtype for frame in frames}) > 1]
+    plain = [frame[columns].astype(dict.fromkeys(mixed, object)) for frame in frames]
+    return Records(pd.concat(plain, ignore_index=True), notes)
 
 
 def _read_path(source: str | Path, schema: Schema | None, on_progress: Progress | None) -> Records:

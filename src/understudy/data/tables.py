@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
+import pandas as pd
 import pyarrow as pa
 
 from understudy.data.records import Records
@@ -12,10 +13,16 @@ from understudy.errors import DataError
 from understudy.records.names import shown
 from understudy.schema import CodeSchema, TableSchema
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-__all__ = ["UNREADABLE", "Tabular", "as_arrow", "check_columns", "from_arrow", "from_frame", "wanted_columns"]
+__all__ = [
+    "UNREADABLE",
+    "Tabular",
+    "as_arrow",
+    "check_columns",
+    "from_arrow",
+    "from_frame",
+    "to_frame",
+    "wanted_columns",
+]
 
 Tabular: TypeAlias = TableSchema | CodeSchema
 UNREADABLE = (pa.ArrowException, OSError, ValueError)
@@ -49,9 +56,31 @@ def from_arrow(table: Any, schema: Tabular | None = None, place: str = "the tabl
         plain = table.replace_schema_metadata(
             None
         )  # what pandas noted there may be damaged, and is not needed
-        return Records(plain.to_pandas(timestamp_as_object=False))
+        return Records(to_frame(plain))
     except UNREADABLE as cause:
         raise DataError(f"cannot read {place}", str(cause)) from None
+
+
+_WHOLE: dict[Any, Any] = {
+    pa.int8(): pd.Int8Dtype(),
+    pa.int16(): pd.Int16Dtype(),
+    pa.int32(): pd.Int32Dtype(),
+    pa.int64(): pd.Int64Dtype(),
+    pa.uint8(): pd.UInt8Dtype(),
+    pa.uint16(): pd.UInt16Dtype(),
+    pa.uint32(): pd.UInt32Dtype(),
+    pa.uint64(): pd.UInt64Dtype(),
+}
+
+
+def to_frame(table: Any) -> pd.DataFrame:
+    """A pyarrow table as a frame in which one empty cell changes nothing about the others.
+
+    As pandas would have it, a column of whole numbers with an empty cell becomes one of floats, and numbers beyond 2^53
+    lose digits: one row would decide how all others are read.
+    """
+    frame: pd.DataFrame = table.to_pandas(types_mapper=_WHOLE.get, timestamp_as_object=False)
+    return frame
 
 
 def as_arrow(source: Any) -> Any:

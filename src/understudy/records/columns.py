@@ -232,7 +232,7 @@ def _told_apart(series: Any) -> Any:
     alike = ("string", "integer", "floating", "boolean", "empty")
     if series.dtype != object or pd.api.types.infer_dtype(series, skipna=True) in alike:
         return series
-    return series.map(_spelled)
+    return pd.Series([_spelled(value) for value in series], index=series.index, dtype=object)
 
 
 def _spelled(value: Any) -> Any:

@@ -273,7 +273,9 @@ def _encode_codes(frame: pd.DataFrame, schema: CodeSchema) -> Encoded:
             'Add it, or set unknown = "drop" in the schema.',
             f"{len(foreign)} columns are no codes of the schema, the first is {foreign[0]!r}.",
         )
-    counts = _counts(frame.reindex(columns=list(schema.codes), fill_value=0).to_numpy())
+    counted = frame.reindex(columns=list(schema.codes), fill_value=0)
+    nullable = all(kind.kind in "biuf" for kind in counted.dtypes) and counted.to_numpy().dtype == object
+    counts = _counts(counted.to_numpy(np.float64, na_value=np.nan) if nullable else counted.to_numpy())
     clipped = int((counts > schema.max_count).sum()) if schema.max_count > 1 else 0
     levels = np.linspace(0, 1, schema.max_count + 1, dtype=np.float32)
     x = levels[np.minimum(counts, schema.max_count)]

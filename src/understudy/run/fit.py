@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import secrets
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -28,7 +29,7 @@ from understudy.run.devices import Device, chosen_device
 from understudy.run.reading import private_rows, watched
 from understudy.run.record import recorded
 from understudy.run.run import Progress, Run
-from understudy.run.shards import Shards, refuse_same_shard
+from understudy.run.shards import Shards, refuse_differences, refuse_same_shard
 from understudy.schema import open_columns, refuse_open, with_stand_ins
 
 if TYPE_CHECKING:
@@ -372,6 +373,7 @@ def _private_rows(
     """The private rows of this process; if any process cannot read its own, the reservation is given back."""
     schema = plan.schema
     assert schema is not None
+    key = ranks.shared_bytes(secrets.token_bytes(32))
     try:
         with ranks.agreed():
             if open_columns(schema):
@@ -380,13 +382,15 @@ def _private_rows(
                 encoded = encode(records, with_stand_ins(schema))
                 Rows.of(encoded, schema)
             else:
-                rows = private_rows(data, schema, ranks, shards, cache=cache, on_note=on_note)
+                rows, said = private_rows(data, schema, ranks, shards, key=key, cache=cache, on_note=on_note)
             if stop is not None and stop():
                 raise Interrupted(
                     "stopped while the data was read, as asked; nothing was drawn and nothing spent."
                 )
         if shards is Shards.OWN:
             refuse_same_shard(rows, ranks)
+        elif ranks.size > 1:
+            refuse_differences(said, ranks)
     except UnderstudyError:
         run.give_back()
         raise

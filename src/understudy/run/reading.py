@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import warnings
 from typing import TYPE_CHECKING
 
@@ -12,7 +14,7 @@ from understudy.door.cache import RowCache
 from understudy.door.source import Rows
 from understudy.errors import CuratorWarning, DataError
 from understudy.records.encode import encode
-from understudy.run.shards import Shards, own_part
+from understudy.run.shards import Shards, fingerprint, own_part
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,10 +42,11 @@ def private_rows(
     ranks: Ranks,
     shards: Shards,
     *,
+    key: bytes = b"",
     cache: Path | None = None,
     on_note: Callable[[str], None] | None = None,
-) -> Rows:
-    """The records of this process.
+) -> tuple[Rows, str]:
+    """The records of this process, and a fingerprint of all that it was given.
 
     Large files are read batch by batch into a working copy on disk, so that memory does not grow with them; small ones,
     and all that lies in memory already, become arrays there.
@@ -53,6 +56,7 @@ def private_rows(
         schema: the public description.
         ranks: the processes.
         shards: what `data` is to each of them.
+        key: for the fingerprint; drawn for this one comparison, and the same in all processes.
         cache: the folder of the working copy, which is then used for files of any size.
         on_note: told what readers took from the public part of files.
 
@@ -61,14 +65,24 @@ def private_rows(
     """
     stream = stream_of(data, schema)
     if stream is not None and (cache is not None or stream.bytes > LARGE):
-        return _streamed(stream, schema, ranks, shards, cache)
+        return _streamed(stream, schema, ranks, shards, cache), _of_files(stream, key)
     if cache is not None:
         raise DataError(
             "--cache is for files of tables (Parquet, Arrow, text) in which every row is a record of its own; this is "
             "read whole. Leave --cache out."
         )
     encoded = encode(watched(data, schema, on_note), schema)
-    return Rows.of(own_part(encoded, ranks, shards), schema)
+    said = fingerprint(encoded, key) if ranks.size > 1 else ""
+    return Rows.of(own_part(encoded, ranks, shards), schema), said
+
+
+def _of_files(stream: Stream, key: bytes) -> str:
+    """The fingerprint of files that are too large to be read twice: their sizes, beginnings and ends."""
+    code = hmac.new(key, digestmod=hashlib.sha256)
+    for place in stream.places:
+        for piece in place.ends():
+            code.update(piece)
+    return code.hexdigest()
 
 
 def watched(data: object, schema: Schema, on_note: Callable[[str], None] | None) -> Records:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from understudy.door.source import Rows
     from understudy.records.encode import Encoded
 
-__all__ = ["Shards", "dealt", "own_part", "refuse_same_shard"]
+__all__ = ["Shards", "dealt", "fingerprint", "own_part", "refuse_differences", "refuse_same_shard"]
 
 _COMPARED = 4096
 """Rows at each end of a shard by which it is told from another."""
@@ -62,6 +62,34 @@ def dealt(encoded: Encoded, ranks: Ranks) -> Encoded:
     labels = None if encoded.labels is None else encoded.labels[own]
     persons = None if encoded.persons is None else encoded.persons[own]
     return replace(encoded, x=encoded.x[own], labels=labels, persons=persons)
+
+
+def fingerprint(encoded: Encoded, key: bytes) -> str:
+    """A hash of all records, in their order, under a key that is drawn for one comparison."""
+    code = hmac.new(key, digestmod=hashlib.sha256)
+    for part in (encoded.x, encoded.labels, encoded.persons):
+        code.update(b"" if part is None else np.ascontiguousarray(part).tobytes())
+    return code.hexdigest()
+
+
+def refuse_differences(said: str, ranks: Ranks) -> None:
+    """Refuse to deal out data that processes read differently, such as a query's answer in another order.
+
+    Each would take its part of another whole: a record could belong to two processes, and count twice.
+
+    Args:
+        said: the fingerprint of what this process read.
+        ranks: the processes.
+
+    Raises:
+        RanksError: the fingerprints differ.
+    """
+    if len(set(ranks.told(said))) > 1:
+        raise RanksError(
+            "the processes did not read the same data in the same order, so that a record could belong to two of them. "
+            "Give all of them the same files; a query needs an `order by` that leaves no two rows equal. Nothing was "
+            "charged."
+        )
 
 
 def refuse_same_shard(rows: Rows, ranks: Ranks) -> None:
