@@ -330,6 +330,21 @@ def test_processes_with_other_plans_seeds_or_versions_are_refused(
     assert nothing_spent(ledger)
 
 
+def test_data_that_processes_read_in_another_order_is_refused(tmp_path: Path) -> None:
+    """Each would take its part of another whole, and a record could count twice; the same rows pass."""
+    ledger = tmp_path / "ledger"
+
+    def given(*seeds: int) -> Any:
+        frame = tiny_frame(40)
+        return lambda ranks: in_ledger(
+            ledger, ranks, frame.sample(frac=1.0, random_state=seeds[ranks.rank]), PLAN
+        )
+
+    assert "did not read the same data in the same order" in refusal(given(1, 2))
+    assert nothing_spent(ledger)
+    assert together(2, given(1, 1))[0] is not None
+
+
 def test_two_processes_with_one_shard_are_refused(tmp_path: Path) -> None:
     """A shard that two processes read would count twice; different shards, and empty ones, pass."""
     ledger = tmp_path / "ledger"

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import tempfile
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from understudy.cli.console import err, say
 from understudy.cli.serve import need_server, run_server
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 __all__ = ["studio_command"]
 
@@ -44,9 +49,20 @@ def studio_command(
             f"the studio for {studio.workspace.root}; stop with Ctrl-C. Open this address, which works once:"
         )
         say(address)
-        if browser:
-            webbrowser.open(address)
-        try:
-            run_server(app, listener=listener)
-        finally:
-            studio.jobs.close()
+        with _door_mat(address) as page:
+            if browser:
+                webbrowser.open(page.as_uri())
+            try:
+                run_server(app, listener=listener)
+            finally:
+                studio.jobs.close()
+
+
+@contextmanager
+def _door_mat(address: str) -> Iterator[Path]:
+    """A page that only this user can read and that leads to the address: a command line could be read by everybody."""
+    with tempfile.TemporaryDirectory(prefix="understudy-studio-") as folder:
+        page = Path(folder) / "studio.html"
+        page.touch(mode=0o600)
+        page.write_text(f'<meta http-equiv="refresh" content="0; url={address}">', encoding="utf-8")
+        yield page

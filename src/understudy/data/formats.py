@@ -44,7 +44,7 @@ def read_table_file(place: Place, schema: Tabular) -> Records:
     if frame is not None:
         for name, value in place.partitions:
             frame[name] = value
-        check_columns(str(place), list(frame.columns), schema)
+        check_columns(str(place), list(frame.columns), schema, public=place.ending not in TableKind.JSON)
         return from_frame(frame[wanted_columns(schema, list(frame.columns))], schema)
     for name, value in place.partitions:
         table = table.append_column(name, pa.array([value] * len(table), pa.string()))

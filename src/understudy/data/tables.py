@@ -110,8 +110,15 @@ def wanted_columns(schema: Tabular | None, names: list[str]) -> list[str]:
     return names
 
 
-def check_columns(place: str, names: list[str], schema: Tabular | None) -> None:
-    """Refuse names that occur twice, and a table without what the schema names."""
+def check_columns(place: str, names: list[str], schema: Tabular | None, *, public: bool = True) -> None:
+    """Refuse names that occur twice, and a table without what the schema names.
+
+    Args:
+        place: where the table is from.
+        names: of its columns.
+        schema: what it should have.
+        public: whether names are those of a header; keys of JSON objects are part of private records.
+    """
     present = Counter(name for name in names if name)
     repeated = next((name for name, count in present.items() if count > 1), None)
     if repeated is not None:
@@ -127,8 +134,10 @@ def check_columns(place: str, names: list[str], schema: Tabular | None) -> None:
     for name in wanted:
         if name not in present:
             what = "label column" if name == label else "column"
+            found = f"it has {shown(names)}"
             raise DataError(
-                f"{place} has no {what} {name!r}, which the schema names; it has {shown(names)}. "
+                f"{place} has no {what} {name!r}, which the schema names{f'; {found}' if public else ''}. "
                 "Correct the header or the schema; for a file without header set header = false and names = [...] in "
-                "its table [file]."
+                "its table [file].",
+                None if public else found,
             )

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -447,3 +448,23 @@ def test_the_ledger_counts_every_charge_once(tmp_path: Path) -> None:
         assert book.counted("digits") == made.charges
         with pytest.raises(BudgetError, match="largest ε"):
             fit(tiny_images(), made, account=LedgerAccount(book, "digits"))
+
+
+@pytest.mark.parametrize("odd", [float("nan"), float("inf"), 1e300])
+def test_an_odd_record_adds_nothing_that_is_no_number(odd: float) -> None:
+    """Features that are no numbers count nowhere, and leave the sum of the others as it is."""
+    from understudy.door.query import Batch
+    from understudy.synthesizers.embedding.queries import LabellerGradient, _of_norm_one
+
+    source = torch.Generator().manual_seed(0)
+    features = torch.rand((5, 4), generator=source, dtype=torch.float64)
+    labels = torch.tensor([0, 1, 2, 0, 1])
+    query = LabellerGradient(torch.zeros(4, 3), 1.0)
+    chance: Any = None
+    alone, beside = query.zero(), query.zero()
+    query.add(alone, Batch(features, labels, chance))
+    worse = torch.cat([features, torch.full((1, 4), odd, dtype=torch.float64)])
+    query.add(beside, Batch(worse, torch.cat([labels, torch.tensor([1])]), chance))
+    assert beside[0].isfinite().all()
+    assert (beside[0] - alone[0]).norm() <= 1.0
+    assert _of_norm_one(torch.zeros(2, 4)).equal(torch.zeros(2, 4))

@@ -9,7 +9,8 @@ import datetime as dt
 import math
 from dataclasses import replace
 from functools import cache
-from typing import ClassVar
+from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -19,14 +20,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from tiny import TINY_IMAGES, TINY_TABLE
+from tiny import TINY_IMAGES, TINY_TABLE, tiny_frame
 from understudy.door.door import Door
 from understudy.door.noise import SeededNoise
 from understudy.door.query import Batch, Published, Query
 from understudy.door.source import Rows
 from understudy.errors import PlanError, RecipeError
+from understudy.ledger.ledger import Ledger
 from understudy.planning import plan
 from understudy.records.encode import encode
+from understudy.run.checkpoint import Checkpoints
 from understudy.run.fit import fit
 from understudy.schema import (
     Binary,
@@ -345,3 +348,29 @@ def test_the_recipe_of_a_plan_can_be_written_down(schema: Schema) -> None:
     """A report prints the recipe that was planned, so it must be sayable in TOML and come back equal."""
     made = plan(schema, epsilon=4.0, rows=10_000).recipe
     assert recipe_from_toml(recipe_to_toml(made)) == made
+
+
+def test_a_run_killed_after_its_triples_goes_on_without_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was drawn and lost is spent: the resumed run draws nothing twice, and ends."""
+    from understudy.run.run import Run
+
+    made = plan(TINY_TABLE, epsilon=2.0, delta=1e-3, rows=64, steps=6)
+    kept, saves = Run._save, []
+
+    def dies_once(self: Run) -> None:
+        saves.append(1)
+        if len(saves) == 2:
+            raise KeyboardInterrupt
+        kept(self)
+
+    options: dict[str, Any] = {"out": tmp_path / "release"}
+    monkeypatch.setattr(Run, "_save", dies_once)
+    with pytest.raises(KeyboardInterrupt):
+        fit(tiny_frame(), made, checkpoints=Checkpoints(tmp_path / "run"), **options)
+    monkeypatch.setattr(Run, "_save", kept)
+    fit(tiny_frame(), made, checkpoints=Checkpoints(tmp_path / "run", resume=True), **options)
+    with Ledger(tmp_path / "release.ledger") as book:
+        (entry,) = book.statement("this data set").entries
+    assert set(entry.draws.values()) == {1}

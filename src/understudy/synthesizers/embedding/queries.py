@@ -55,7 +55,7 @@ class ClassSums:
 
 def _of_norm_one(features: Tensor) -> Tensor:
     norms = features.norm(dim=1, keepdim=True)
-    return torch.where(norms.isfinite(), features / (norms * MARGIN), 0.0)
+    return torch.where(norms.isfinite() & (norms > 0), features / (norms * MARGIN), 0.0)
 
 
 def standard_features(labeller: Labeller, batch: Batch) -> Tensor:
@@ -145,12 +145,17 @@ class LabellerGradient:
         sums[0].addmm_(features.T, self._clipped(error, norms[persons]))
 
     def _factors(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """PRIVATE: the features of each record, and its error, which is zero if its class is none."""
+        """PRIVATE: the features of each record, and its error; both are zero if a feature is no number.
+
+        The error is zero if the class of the record is none.
+        """
         assert batch.labels is not None
         features = batch.x.double()
+        finite = features.isfinite().all(dim=1)
+        features = torch.where(finite.unsqueeze(1), features, 0.0)
         error = (features @ self._head).softmax(dim=1)
         error -= (batch.labels[:, None] == torch.arange(self._head.shape[1])).double()
-        known = of_known_class(batch.labels, self._head.shape[1])
+        known = of_known_class(batch.labels, self._head.shape[1]) & finite
         return features, torch.where(known.unsqueeze(1), error, 0.0)
 
     def _clipped(self, error: Tensor, norms: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ from understudy.synthesizers.marginals.asking import Questions
 from understudy.synthesizers.marginals.columns import table_columns
 from understudy.synthesizers.marginals.mixture import Mixture, Targets, components_for, started, stepped
 from understudy.synthesizers.marginals.model import weights_of
-from understudy.synthesizers.marginals.recipe import TRIPLES
+from understudy.synthesizers.marginals.recipe import SCORES, TRIPLES
 from understudy.synthesizers.marginals.tensors import columns_from
 from understudy.synthesizers.shared.beginning import label_weights, row_count
 from understudy.synthesizers.shared.free_fitter import parts_of
@@ -73,9 +73,13 @@ class MarginalsFitter:
         self._mixture = started(self._targets, components, self._source)
 
     def advance(self, door: Door, public: Rows | None) -> None:
-        """One step of the mixture towards what was published; once, triples are asked for before it."""
+        """One step of the mixture towards what was published; once, triples are asked for before it.
+
+        A run that was killed after it drew them and before it kept them goes on without: they are spent.
+        """
         del public
-        if self.steps == 2 * self._recipe.steps // 3 and self._wants_triples:
+        due = self.steps == 2 * self._recipe.steps // 3 and self._wants_triples
+        if due and not door.used.get(SCORES) and not door.used.get(TRIPLES):
             self._targets, self._mixture = self._questions.more(
                 door, self._known, self._targets, self._mixture, self._source
             )

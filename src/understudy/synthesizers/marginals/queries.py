@@ -26,6 +26,7 @@ import torch
 
 from understudy.synthesizers.marginals.piles import looked_up
 from understudy.synthesizers.marginals.questions import sums_of_products
+from understudy.synthesizers.shared.queries import of_known_class
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -199,4 +200,6 @@ class ProductSums:
         sums[0][0] += sums_of_products(signs, torch.ones(len(x), dtype=torch.float64))
         if self._of_class is not None:
             assert batch.labels is not None
-            sums[0][1] += sums_of_products(signs, self._of_class[batch.labels])
+            known = of_known_class(batch.labels, len(self._of_class))
+            lean = torch.where(known, self._of_class[torch.where(known, batch.labels, 0)], 0.0)
+            sums[0][1] += sums_of_products(signs, lean)
