@@ -14,7 +14,9 @@ from understudy.errors import RecipeError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    import numpy as np
     import torch
+    from numpy.typing import NDArray
     from torch import Tensor
 
     from understudy.door.door import Door
@@ -31,6 +33,7 @@ __all__ = [
     "Fitter",
     "Fixed",
     "Losses",
+    "Partial",
     "Recipe",
     "RecipeDefaults",
     "Request",
@@ -314,3 +317,18 @@ class Drawn:
 
     x: Tensor
     labels: Tensor | None
+
+
+@dataclass(frozen=True, eq=False)
+class Partial:
+    """Records of a table of which some columns are known.
+
+    Args:
+        x: encoded records; what is unknown holds anything.
+        filled: for each record and column beside the label, whether it is known.
+        labels: the class of each, -1 where it is unknown; None without labels.
+    """
+
+    x: NDArray[np.float32]
+    filled: NDArray[np.bool_]
+    labels: NDArray[np.int64] | None
