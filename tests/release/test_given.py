@@ -306,3 +306,17 @@ def test_the_command_line_takes_conditions_and_partial_rows(tmp_path: Path) -> N
     assert (whole["sex"][0], whole["age"][1], len(whole)) == ("m", 33, 2)
     both = ["--complete", str(partial), "--given", "sex=f", "--out", str(out)]
     assert CliRunner().invoke(app, ["sample", str(folder), *both]).exit_code == 2
+
+
+def test_several_sets_differ_and_come_again_with_their_seeds(tmp_path: Path) -> None:
+    """`--sets 2` writes two files, the second that of the next seed; one stream cannot hold them."""
+    folder = release().save(tmp_path / "release")
+    asked = ["sample", str(folder), "--rows", "5", "--seed", "7", "--sets", "2"]
+    done = CliRunner().invoke(app, [*asked, "--out", str(tmp_path / "rows.csv")])
+    assert done.exit_code == 0, done.output
+    one, two = ((tmp_path / f"rows-{number}.csv").read_text() for number in (1, 2))
+    assert one != two
+    again = ["sample", str(folder), "--rows", "5", "--seed", "8", "--out", str(tmp_path / "again.csv")]
+    assert CliRunner().invoke(app, again).exit_code == 0
+    assert (tmp_path / "again.csv").read_text() == two
+    assert CliRunner().invoke(app, [*asked, "--out", "-"]).exit_code == 2

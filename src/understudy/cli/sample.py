@@ -48,6 +48,12 @@ def sample_command(
             help="A CSV file of partial rows: filled cells stay, empty ones are drawn given them; - for standard input."
         ),
     ] = None,
+    sets: Annotated[
+        int,
+        typer.Option(
+            min=1, help="So many files, rows-1.csv, rows-2.csv and so on, each with a seed of its own."
+        ),
+    ] = 1,
     seed: Annotated[int | None, typer.Option(help="The same seed gives the same records.")] = None,
     certainty: Annotated[
         float | None,
@@ -87,7 +93,6 @@ def sample_command(
         warn_not_private(loaded.card.warnings)
     wanted = None if counts is None else _parse_counts(counts)
     total: int | None = rows if wanted is None else sum(wanted.values())
-    chunks: Iterator[pd.DataFrame | Images]
     if complete is not None:
         if given or balance or label or counts or certainty is not None:
             raise typer.BadParameter(
@@ -95,27 +100,35 @@ def sample_command(
                 "--certainty",
                 param_hint="--complete",
             )
-        total, chunks = None, _completing(loaded, complete, seed)
-    else:
-        chunks = sample_chunks(
+        total = None
+    if sets > 1 and "-" in (str(out), str(complete)):
+        raise typer.BadParameter("several sets need files; - is one stream", param_hint="--sets")
+
+    def drawn(number: int) -> Iterator[pd.DataFrame | Images]:
+        own_seed = None if seed is None else seed + number
+        if complete is not None:
+            return _completing(loaded, complete, own_seed)
+        return sample_chunks(
             loaded,
             total or 0,
             label=label,
             counts=wanted,
             given=given_from_text(given or ()),
             balance=balance,
-            seed=seed,
+            seed=own_seed,
             certainty=certainty,
         )
+
+    paths = [out] if sets == 1 else [out.with_name(f"{out.stem}-{i + 1}{out.suffix}") for i in range(sets)]
     with progress_bar() as bar:
-        task = bar.add_task("sampling", total=total, note="")
+        task = bar.add_task("sampling", total=None if total is None else sets * total, note="")
 
         def on_progress(count: int) -> None:
             bar.advance(task, count)
 
         if str(out) == "-":
             written = print_records(
-                chunks,
+                drawn(0),
                 sys.stdout,
                 schema=loaded.schema,
                 as_json=as_json,
@@ -123,15 +136,19 @@ def sample_command(
                 on_progress=on_progress,
             )
         else:
-            written = write_records(
-                chunks, out, schema=loaded.schema, raw_text=raw_text, on_progress=on_progress
+            written = sum(
+                write_records(
+                    drawn(number), path, schema=loaded.schema, raw_text=raw_text, on_progress=on_progress
+                )
+                for number, path in enumerate(paths)
             )
     if str(out) == "-":
         err.print(f"{written:,} records written to standard output")
     elif as_json:
-        print_json({"written": str(out), "rows": written, "private": loaded.card.private})
+        several = {"written": str(out)} if sets == 1 else {"written": [str(path) for path in paths]}
+        print_json({**several, "rows": written, "private": loaded.card.private})
     else:
-        err.print(f"{written:,} records written to {out}")
+        err.print(f"{written:,} records written to {', '.join(map(str, paths))}")
 
 
 def _completing(release: Release, path: Path, seed: int | None) -> Iterator[pd.DataFrame | Images]:

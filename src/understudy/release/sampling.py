@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from understudy.calling import explained, whole
-from understudy.errors import ReleaseError
+from understudy.errors import NoSuchRecords, ReleaseError
 from understudy.records.encode import decode, encoded_shape
 from understudy.records.given import Allowed, allowed_of
 from understudy.records.images import Images
@@ -163,7 +163,7 @@ def with_given(
         allowed = known[schema.label]
         weights = weights * torch.from_numpy(allowed.among(np.arange(len(weights), dtype=np.float64)))
         if not float(weights.sum()) > 0:
-            raise ReleaseError(f"{allowed.text}: the generator makes no such records.")
+            raise NoSuchRecords(f"{allowed.text}: the generator makes no such records.")
     return model.given(others, weights) if others else (model, weights)
 
 

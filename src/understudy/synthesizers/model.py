@@ -11,7 +11,9 @@ from understudy.errors import ReleaseError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    import numpy as np
     import torch
+    from numpy.typing import NDArray
     from torch import Tensor
 
     from understudy.records.given import Allowed
@@ -51,6 +53,19 @@ class Model(nn.Module):
             ReleaseError: the model cannot, which most cannot; or there are no such records.
         """
         del known, classes
+        raise ReleaseError(_IN_ONE_PIECE)
+
+    def distribution(self, column: str, classes: Tensor) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The values of a number that are told apart, as their means, and the probability of each; missing left out.
+
+        Args:
+            column: a number, by name.
+            classes: the share of each class; one entry without a label.
+
+        Raises:
+            ReleaseError: the model does not know, which most do not.
+        """
+        del column, classes
         raise ReleaseError(_IN_ONE_PIECE)
 
     def completed(self, partial: Partial, classes: Tensor, source: torch.Generator) -> Drawn:

@@ -132,6 +132,16 @@ class Recipe(Protocol):
         """The recipe with what it decides by the noise that its budget gives; itself if nothing."""
         ...
 
+    def cell_noise(self, schema: Schema, charges: Sequence[Charge], columns: tuple[str, ...]) -> float | None:
+        """The noise in rows of the counts of these columns together that a release was fitted to; None without any.
+
+        Args:
+            schema: what records look like.
+            charges: of the plan.
+            columns: one or two, the label among them or not.
+        """
+        ...
+
     def prospect(self, schema: Schema, charges: Sequence[Charge], rows: int | None) -> Prospect | None:
         """What the charges buy in the user's terms, from public facts alone; None if it cannot be told before.
 
@@ -225,6 +235,11 @@ class RecipeDefaults:
     def schedules(self) -> Mapping[str, int]:
         """None that could end early."""
         return {}
+
+    def cell_noise(self, schema: Schema, charges: Sequence[Charge], columns: tuple[str, ...]) -> float | None:
+        """None: nothing was counted."""
+        del schema, charges, columns
+        return None
 
     def varied(self, setting: str, value: float) -> Self:
         """Refuses."""

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from understudy.errors import PlanError, ReleaseError
+from understudy.errors import NoSuchRecords, PlanError, ReleaseError
 from understudy.schema import TableSchema
 from understudy.synthesizers.marginals.columns import Scale, table_columns
 from understudy.synthesizers.marginals.given import pieces_within, possible_outcomes
@@ -160,13 +160,32 @@ class TableModel(Model):
             possible[place] = torch.from_numpy(possible_outcomes(one, allowed, pieces))
             alone = self.mixture.given({place: possible[place]}, classes)[1]
             if not float(alone.sum()) > _NEVER * float(classes.sum()):
-                raise ReleaseError(f"{allowed.text}: the generator makes no such records.")
+                raise NoSuchRecords(f"{allowed.text}: the generator makes no such records.")
         mixture, by_class = self.mixture.given(possible, classes)
         if not float(by_class.sum()) > 0:
             asked = ", ".join(allowed.text for allowed in known.values())
-            raise ReleaseError(f"{asked}: the generator makes no records with all of it together.")
+            raise NoSuchRecords(f"{asked}: the generator makes no records with all of it together.")
         made.take({**dict(self.named_buffers()), "shares": mixture.shares, "chances": mixture.chances})
         return made, by_class
+
+    def distribution(self, column: str, classes: Tensor) -> tuple[Floats, Floats]:
+        """Means and probabilities of the outcomes; that values are made round within them is left out."""
+        place = next(i for i, one in enumerate(self.known) if one.column.name == column)
+        known, first = self.known[place], sum(one.width for one in self.known[:place])
+        grid = known.column.grid
+        assert grid is not None
+        joint = (self.shares * classes[:, None]).double()
+        by_outcome = torch.einsum(
+            "cz,czo->o", joint, self.chances[:, :, first : first + known.width].double()
+        )
+        probabilities: Floats = by_outcome.numpy()[: known.width - known.column.missing]
+        if known.outcomes is None:
+            return grid.values(np.arange(grid.size)), probabilities
+        stretches, which = known.outcomes.stretches, known.outcomes.which
+        last = stretches.starts + stretches.lengths - 1
+        middle, held = (grid.values(stretches.starts) + grid.values(last)) / 2, known.outcomes.least_masses
+        means = np.bincount(which, weights=held * middle) / np.bincount(which, weights=held)
+        return means, probabilities
 
     def completed(self, partial: Partial, classes: Tensor, source: torch.Generator) -> Drawn:
         """A component for each record by how likely it makes what is known of it; the rest is the component's."""
