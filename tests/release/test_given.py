@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
+from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
 from understudy.cli import app
@@ -23,6 +24,7 @@ from understudy.release.sampling import sample_chunks
 from understudy.release.weights import model_with
 from understudy.run.fit import fit
 from understudy.schema import Categorical, Continuous, Datetime, Implied, Integer, Sum, TableSchema
+from understudy.serving import release_app
 from understudy.synthesizers.marginals.model import TableModel
 
 SCHEMA = TableSchema(
@@ -320,3 +322,13 @@ def test_several_sets_differ_and_come_again_with_their_seeds(tmp_path: Path) -> 
     assert CliRunner().invoke(app, again).exit_code == 0
     assert (tmp_path / "again.csv").read_text() == two
     assert CliRunner().invoke(app, [*asked, "--out", "-"]).exit_code == 2
+
+
+def test_conditions_over_http() -> None:
+    """The address takes the same conditions, repeated, and a column to balance."""
+    served = TestClient(release_app(release(), hosts=frozenset({"testserver"})))
+    answer = served.get("/sample?rows=10&given=age=60..70&given=ward=missing&balance=sex&format=json")
+    rows = pd.DataFrame(answer.json())
+    assert rows["age"].between(60, 70).all()
+    assert rows["ward"].isna().all()
+    assert rows["sex"].tolist() == ["f"] * 5 + ["m"] * 5
