@@ -1,7 +1,8 @@
 """Understudy: publish a generator instead of the data.
 
-The verbs are `plan`, `fit`, `sample`, `evaluate`, `audit` and `report`; the values they pass on are `Schema`,
-`Budget`, `Plan`, `Recipe` and `Release`. Names are loaded on first use, so that planning does not wait for torch.
+The verbs are `plan`, `fit`, `sample`, `statistics`, `evaluate`, `audit` and `report`; the values they pass on are
+`Schema`, `Budget`, `Plan`, `Recipe` and `Release`. Names are loaded on first use, so that planning does not wait for
+torch.
 
 >>> import understudy
 >>> understudy.plan(epsilon=3, rows=60_000, recipe="dp-cgan-printed", steps=100).training.steps
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from understudy.privacy.budget import Adjacency, Budget
     from understudy.release.release import Release
     from understudy.release.sampling import sample
+    from understudy.release.statistics import statistics
     from understudy.reporting.render import report
     from understudy.run.fit import fit
     from understudy.run.synthesizer import Synthesizer
@@ -55,6 +57,7 @@ __all__ = [
     "plan",
     "report",
     "sample",
+    "statistics",
 ]
 
 _HOMES = {
@@ -79,6 +82,7 @@ _HOMES = {
     "plan": "understudy.planning",
     "report": "understudy.reporting.render",
     "sample": "understudy.release.sampling",
+    "statistics": "understudy.release.statistics",
 }
 
 

@@ -10,6 +10,7 @@ UnderstudyError
 ├── RecipeError          a recipe file does not describe a recipe
 ├── UnsupportedModel     a critic holds a layer whose private gradient is not defined
 ├── ReleaseError         a release folder is damaged, foreign, or unsafe to load
+│   └── NoSuchRecords    a generator was asked for records that it never makes
 ├── CheckpointError      a checkpoint cannot be written or resumed
 ├── CallError            a function was called with arguments that it does not take
 ├── OutOfMemory          a private step does not fit in memory, however it is cut
@@ -103,6 +104,10 @@ class UnsupportedModel(UnderstudyError):  # noqa: N818 - reads as what it is
 
 class ReleaseError(UnderstudyError):
     """A release folder is damaged, foreign, or unsafe to load."""
+
+
+class NoSuchRecords(ReleaseError):  # noqa: N818 - says what it is
+    """A generator was asked for records that it never makes."""
 
 
 class CallError(UnderstudyError, TypeError):

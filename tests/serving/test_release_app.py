@@ -77,6 +77,10 @@ def test_one_class_and_counts(image_release: Release) -> None:
         "label=no-such-class",
         "counts=a",
         "counts=a=1000000000000",
+        "given=town",
+        "given=colour=red",
+        "given=town=north",
+        "balance=colour",
         "path=/etc/passwd",
     ],
 )

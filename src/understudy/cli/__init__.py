@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 __all__ = ["app", "main", "program"]
 
-_COMMANDS = ("demo", "plan", "fit", "sample", "inspect", "evaluate", "report", "serve", "studio", "sweep")
+_COMMANDS = (
+    "demo", "plan", "fit", "sample", "statistics", "inspect", "evaluate", "report", "serve", "studio", "sweep"
+)  # fmt: skip
 _GROUPS = ("audit", "recipes", "schema", "ledger", "reproduce")
 
 _COLLECT_AFTER = 100_000

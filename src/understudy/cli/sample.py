@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from understudy.cli.console import err, print_json, warn_not_private
 from understudy.run.progress import progress_bar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pandas as pd
+
+    from understudy.records.images import Images
+    from understudy.release.release import Release
 
 __all__ = ["sample_command"]
 
@@ -25,6 +33,27 @@ def sample_command(
     rows: Annotated[int, typer.Option(min=1, help="How many records.")] = 1000,
     label: Annotated[str | None, typer.Option(help="Make only this class.")] = None,
     counts: Annotated[str | None, typer.Option(help="Records per class, such as 0=100,1=50.")] = None,
+    given: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Only rows with these values: sex=f, town=bern|bonn, age=60..70, ward=missing; repeatable, for tables."
+        ),
+    ] = None,
+    balance: Annotated[
+        str | None, typer.Option(help="As many rows with each value of this column, such as the outcome.")
+    ] = None,
+    complete: Annotated[
+        Path | None,
+        typer.Option(
+            help="A CSV file of partial rows: filled cells stay, empty ones are drawn given them; - for standard input."
+        ),
+    ] = None,
+    sets: Annotated[
+        int,
+        typer.Option(
+            min=1, help="So many files, rows-1.csv, rows-2.csv and so on, each with a seed of its own."
+        ),
+    ] = 1,
     seed: Annotated[int | None, typer.Option(help="The same seed gives the same records.")] = None,
     certainty: Annotated[
         float | None,
@@ -49,7 +78,12 @@ def sample_command(
         understudy sample release/ --rows 100000 --out synthetic.parquet
 
         understudy sample release/ --rows 10 --out - | head
+
+        understudy sample release/ --rows 1000 --given sex=f --given age=60..70 --out older-women.csv
+
+        understudy sample release/ --complete partial.csv --out whole.csv
     """
+    from understudy.records.given import given_from_text
     from understudy.release.release import Release
     from understudy.release.sampling import sample_chunks
     from understudy.release.write import print_records, write_records
@@ -58,17 +92,43 @@ def sample_command(
     if not loaded.card.private:
         warn_not_private(loaded.card.warnings)
     wanted = None if counts is None else _parse_counts(counts)
-    total = rows if wanted is None else sum(wanted.values())
-    chunks = sample_chunks(loaded, total, label=label, counts=wanted, seed=seed, certainty=certainty)
+    total: int | None = rows if wanted is None else sum(wanted.values())
+    if complete is not None:
+        if given or balance or label or counts or certainty is not None:
+            raise typer.BadParameter(
+                "rows are completed from their own cells alone; leave out --given, --balance, --label, --counts and "
+                "--certainty",
+                param_hint="--complete",
+            )
+        total = None
+    if sets > 1 and "-" in (str(out), str(complete)):
+        raise typer.BadParameter("several sets need files; - is one stream", param_hint="--sets")
+
+    def drawn(number: int) -> Iterator[pd.DataFrame | Images]:
+        own_seed = None if seed is None else seed + number
+        if complete is not None:
+            return _completing(loaded, complete, own_seed)
+        return sample_chunks(
+            loaded,
+            total or 0,
+            label=label,
+            counts=wanted,
+            given=given_from_text(given or ()),
+            balance=balance,
+            seed=own_seed,
+            certainty=certainty,
+        )
+
+    paths = [out] if sets == 1 else [out.with_name(f"{out.stem}-{i + 1}{out.suffix}") for i in range(sets)]
     with progress_bar() as bar:
-        task = bar.add_task("sampling", total=total, note="")
+        task = bar.add_task("sampling", total=None if total is None else sets * total, note="")
 
         def on_progress(count: int) -> None:
             bar.advance(task, count)
 
         if str(out) == "-":
             written = print_records(
-                chunks,
+                drawn(0),
                 sys.stdout,
                 schema=loaded.schema,
                 as_json=as_json,
@@ -76,15 +136,26 @@ def sample_command(
                 on_progress=on_progress,
             )
         else:
-            written = write_records(
-                chunks, out, schema=loaded.schema, raw_text=raw_text, on_progress=on_progress
+            written = sum(
+                write_records(
+                    drawn(number), path, schema=loaded.schema, raw_text=raw_text, on_progress=on_progress
+                )
+                for number, path in enumerate(paths)
             )
     if str(out) == "-":
         err.print(f"{written:,} records written to standard output")
     elif as_json:
-        print_json({"written": str(out), "rows": written, "private": loaded.card.private})
+        several = {"written": str(out)} if sets == 1 else {"written": [str(path) for path in paths]}
+        print_json({**several, "rows": written, "private": loaded.card.private})
     else:
-        err.print(f"{written:,} records written to {out}")
+        err.print(f"{written:,} records written to {', '.join(map(str, paths))}")
+
+
+def _completing(release: Release, path: Path, seed: int | None) -> Iterator[pd.DataFrame | Images]:
+    from understudy.release.completing import complete_chunks, partial_rows
+
+    rows = partial_rows(sys.stdin if str(path) == "-" else path, release.schema)
+    return iter(complete_chunks(release, rows, seed=seed))
 
 
 def _parse_counts(text: str) -> dict[str, int]:

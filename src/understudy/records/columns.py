@@ -32,6 +32,7 @@ __all__ = [
     "examine",
     "from_number",
     "from_position",
+    "on_line",
 ]
 
 _WHOLE = re.compile(r"-?(0|[1-9]\d*)\.0+")
@@ -160,12 +161,17 @@ def as_number(series: Any, column: Column, missing_text: tuple[str, ...]) -> tup
     """Return the values scaled to [-1, 1] (NaN where missing), and how many were clipped to the bounds."""
     found = examine(series, column, missing_text)
     found.refuse_faults(column)
-    outside = int(found.changed.sum())
+    discrete = isinstance(column, Binary | Ordinal | Categorical)
+    return on_line(found.values, column), 0 if discrete else int(found.changed.sum())
+
+
+def on_line(values: NDArray[np.float64], column: Column) -> NDArray[np.float64]:
+    """What `examine` found, scaled to [-1, 1] and clipped to the bounds; NaN where missing."""
     if isinstance(column, Binary | Ordinal | Categorical):
-        return 2 * found.values / (len(column.values) - 1) - 1, 0
+        return 2 * values / (len(column.values) - 1) - 1
     if isinstance(column, Datetime):
-        return 2 * (np.clip(found.values, 0, column.steps) / column.steps) - 1, outside
-    return to_line(found.values, column), outside
+        return 2 * (np.clip(values, 0, column.steps) / column.steps) - 1
+    return to_line(values, column)
 
 
 def from_number(scaled: NDArray[np.float64], gone: NDArray[np.bool_], column: Column) -> Any:

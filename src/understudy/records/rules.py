@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from understudy.records.given import holds
 from understudy.schema import (
     Combinations,
     Continuous,
@@ -26,8 +27,11 @@ from understudy.schema import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
+    from understudy.records.given import Allowed
     from understudy.schema import Column, Rule, TableSchema
 
     Mask = NDArray[np.bool_]
@@ -62,15 +66,29 @@ def broken(frame: pd.DataFrame, rule: Rule) -> Mask:
 
 
 def keeping_rules(
-    frame: pd.DataFrame, schema: TableSchema, source: np.random.Generator
+    frame: pd.DataFrame,
+    schema: TableSchema,
+    source: np.random.Generator,
+    given: Mapping[str, Allowed] | None = None,
 ) -> tuple[pd.DataFrame, Mask]:
-    """The same rows, mended to break no rule of the schema; and those for which no row of their class could lend."""
+    """The same rows, mended to break no rule and no condition; and those for which no row of their class could lend.
+
+    Args:
+        frame: rows that keep the conditions.
+        schema: with the rules.
+        source: of chance.
+        given: conditions that mending must not break.
+    """
     mended = frame.copy()
     for _ in range(_ROUNDS):
         mending = [_mend(mended, rule, schema, source) for rule in schema.rules]
         if not any(mending):
-            return mended, np.zeros(len(mended), dtype=bool)
-    wrong = np.logical_or.reduce([broken(mended, rule) for rule in schema.rules])
+            break
+    wrong = ~holds(mended, given or {}, schema)
+    for rule in schema.rules:
+        wrong |= broken(mended, rule)
+    if not wrong.any():
+        return mended, wrong
     lender = _lenders(mended, schema.label, ~wrong, wrong, source)
     chosen = np.arange(len(mended))
     chosen[np.flatnonzero(wrong)[lender >= 0]] = lender[lender >= 0]

@@ -179,13 +179,31 @@ class Release:
         *,
         label: str | None = None,
         counts: Mapping[str, int] | None = None,
+        given: Mapping[str, object] | None = None,
+        balance: str | None = None,
         seed: int | None = None,
         certainty: float | None = None,
     ) -> pd.DataFrame | Images:
         """Draw synthetic records; see `understudy.sample`."""
         from understudy.release.sampling import sample
 
-        return sample(self, rows, label=label, counts=counts, seed=seed, certainty=certainty)
+        return sample(
+            self,
+            rows,
+            label=label,
+            counts=counts,
+            given=given,
+            balance=balance,
+            seed=seed,
+            certainty=certainty,
+        )
+
+    @explained("release.complete(frame)")
+    def complete(self, partial: pd.DataFrame, *, seed: int | None = None) -> pd.DataFrame:
+        """Fill the empty cells of a table; see `understudy.release.completing.complete`."""
+        from understudy.release.completing import complete
+
+        return complete(self, partial, seed=seed)
 
     @explained('release.save("folder")')
     def save(self, path: str | Path) -> Path:

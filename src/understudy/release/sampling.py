@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 from dataclasses import replace
 from functools import partial
@@ -11,13 +12,14 @@ import numpy as np
 import torch
 
 from understudy.calling import explained, whole
-from understudy.errors import ReleaseError
+from understudy.errors import NoSuchRecords, ReleaseError
 from understudy.records.encode import decode, encoded_shape
+from understudy.records.given import Allowed, allowed_of
 from understudy.records.images import Images
 from understudy.records.rules import keeping_rules
 from understudy.release.release import release_of
 from understudy.release.weights import model_with
-from understudy.schema import TableSchema
+from understudy.schema import Binary, Categorical, Ordinal, TableSchema
 from understudy.synthesizers.protocol import Request
 
 if TYPE_CHECKING:
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 
     Sizes = Callable[[int], Iterator[int]]
 
-__all__ = ["sample", "sample_chunks"]
+__all__ = ["class_weights", "sample", "sample_chunks", "with_given"]
 
 CHUNK = 4096
 """Records that are made at a time; bounds the memory of a draw of any size."""
@@ -51,6 +53,8 @@ def sample(
     *,
     label: str | None = None,
     counts: Mapping[str, int] | None = None,
+    given: Mapping[str, object] | None = None,
+    balance: str | None = None,
     seed: int | None = None,
     certainty: float | None = None,
 ) -> pd.DataFrame | Images:
@@ -61,6 +65,9 @@ def sample(
         rows: how many records, a whole number such as 1000 or 1e3; with `counts`, their sum.
         label: make only records of this class.
         counts: make exactly this many records of each class, in this order.
+        given: make only rows with these values, by column: a value, (least, greatest), a list of values, None for
+            missing, or a text as the command line takes it, such as "60..70|missing". For tables by counts.
+        balance: make as many rows with each value of this discrete column, one value after another.
         seed: the same seed gives the same records; None draws fresh ones.
         certainty: draw images again until the labeller gives their class this probability, instead of the recipe's;
             0 takes every image with the label that the labeller sees in it. For releases with a labeller.
@@ -68,7 +75,18 @@ def sample(
     Returns:
         A data frame for tables and codes, `Images` for images.
     """
-    chunks = list(sample_chunks(release, rows, label=label, counts=counts, seed=seed, certainty=certainty))
+    chunks = list(
+        sample_chunks(
+            release,
+            rows,
+            label=label,
+            counts=counts,
+            given=given,
+            balance=balance,
+            seed=seed,
+            certainty=certainty,
+        )
+    )
     first = chunks[0]
     if isinstance(first, Images):
         images = [chunk for chunk in chunks if isinstance(chunk, Images)]
@@ -89,14 +107,16 @@ def sample_chunks(
     *,
     label: str | None = None,
     counts: Mapping[str, int] | None = None,
+    given: Mapping[str, object] | None = None,
+    balance: str | None = None,
     seed: int | None = None,
     certainty: float | None = None,
 ) -> Iterator[pd.DataFrame | Images]:
     """Draw synthetic records in chunks of bounded size; arguments as for `sample`.
 
     Raises:
-        ReleaseError: a class is unknown, a number is negative, the generator was not trained with labels, or there is
-            no labeller to be certain.
+        ReleaseError: a class is unknown, a number is negative, the generator was not trained with labels, there is
+            no labeller to be certain, or the generator cannot make what is given.
     """
     release, rows = release_of(release), whole("rows", rows)
     if rows < 0 or (rows == 0 and not counts):
@@ -112,25 +132,81 @@ def sample_chunks(
     source = torch.Generator().manual_seed(secrets.randbits(63) if seed is None else seed)
     chosen = label is not None or counts is not None
     sizes = partial(_sizes, at_once=_at_once(schema))
-    draw_labels = _label_plan(release, sizes, rows, label, counts, source)
     with torch.inference_mode():
-        for labels, size in draw_labels:
-            made = _made(model, Request(size, labels, chosen=chosen), schema, source)
-            if isinstance(schema, TableSchema) and not isinstance(made, Images):
-                made = _in_order(made, schema)
-            yield made
+        for known, part in _balanced(
+            allowed_of(given, schema) if given else {}, balance, schema, rows, chosen
+        ):
+            drawer, weights = with_given(model, known, schema, class_weights(release))
+            for labels, size in _label_plan(schema, weights, sizes, part, label, counts, source):
+                made = _made(drawer, Request(size, labels, chosen=chosen), schema, source, known)
+                if isinstance(schema, TableSchema) and not isinstance(made, Images):
+                    made = _in_order(made, schema)
+                yield made
 
 
-def _made(model: Model, request: Request, schema: Schema, source: torch.Generator) -> pd.DataFrame | Images:
+def class_weights(release: Release) -> torch.Tensor:
+    """The share of each class; one entry without a label."""
+    classes = release.schema.label_classes or ("",)
+    return torch.tensor(release.card.label_weights or (1.0,) * len(classes), dtype=torch.float64)
+
+
+def with_given(
+    model: Model, known: Mapping[str, Allowed], schema: Schema, weights: torch.Tensor
+) -> tuple[Model, torch.Tensor]:
+    """The model of rows that keep these conditions, and the probability of each class with such a row."""
+    if not known:
+        return model, weights
+    assert isinstance(schema, TableSchema)
+    weights = weights / weights.sum()
+    others = {name: allowed for name, allowed in known.items() if name != schema.label}
+    if schema.label is not None and schema.label in known:
+        allowed = known[schema.label]
+        weights = weights * torch.from_numpy(allowed.among(np.arange(len(weights), dtype=np.float64)))
+        if not float(weights.sum()) > 0:
+            raise NoSuchRecords(f"{allowed.text}: the generator makes no such records.")
+    return model.given(others, weights) if others else (model, weights)
+
+
+def _balanced(
+    known: dict[str, Allowed], balance: str | None, schema: Schema, rows: int, chosen: bool
+) -> Iterator[tuple[dict[str, Allowed], int]]:
+    """Conditions with their numbers of rows: one of each value of the column to balance."""
+    if chosen and getattr(schema, "label", None) in known:
+        raise ReleaseError("give the label either as a condition, or as label or counts per label, not both.")
+    if balance is None:
+        yield known, rows
+        return
+    column = next((one for one in getattr(schema, "columns", ()) if one.name == balance), None)
+    if not isinstance(column, Binary | Ordinal | Categorical):
+        raise ReleaseError(f"balance takes a column of a table with listed values, and {balance!r} is none.")
+    if chosen:
+        raise ReleaseError("give either the column to balance, or a label or counts per label, not both.")
+    asked = known.get(balance, Allowed(((0.0, math.inf),), missing=False, text=balance))
+    places = np.flatnonzero(asked.among(np.arange(len(column.values), dtype=np.float64)))
+    for number, place in enumerate(places):
+        part = rows // len(places) + (number < rows % len(places))
+        if part:
+            value = Allowed(((float(place),) * 2,), missing=False, text=f"{balance}={column.values[place]}")
+            yield {**known, balance: value}, part
+
+
+def _made(
+    model: Model, request: Request, schema: Schema, source: torch.Generator, known: Mapping[str, Allowed]
+) -> pd.DataFrame | Images:
     """The records of a request; those of a table keep its rules."""
     if isinstance(schema, TableSchema) and schema.rules:
-        return _by_the_rules(model, request, schema, source)
+        return _by_the_rules(model, request, schema, source, known)
     drawn = model.draw(request, source)
     return decode(drawn.x.numpy(), None if drawn.labels is None else drawn.labels.numpy(), schema)
 
 
 def _by_the_rules(
-    model: Model, request: Request, schema: TableSchema, source: torch.Generator, tries: int = _TRIES
+    model: Model,
+    request: Request,
+    schema: TableSchema,
+    source: torch.Generator,
+    known: Mapping[str, Allowed],
+    tries: int = _TRIES,
 ) -> pd.DataFrame:
     """Rows that break no rule: mended with values of others, of which there are enough; or drawn again."""
     rows, times = request.rows, max(1, -(-_LENDERS // request.rows))
@@ -139,20 +215,20 @@ def _by_the_rules(
     made = decode(drawn.x.numpy(), None if drawn.labels is None else drawn.labels.numpy(), schema)
     assert not isinstance(made, Images)
     seed = int(torch.randint(2**62, (1,), generator=source))
-    made, left = keeping_rules(made, schema, np.random.default_rng(seed))
+    made, left = keeping_rules(made, schema, np.random.default_rng(seed), known)
     made, left = made.iloc[:rows], left[:rows]
     if not left.any():
         return made
     if not tries:
         raise ReleaseError(
             f"{int(left.sum())} of {rows:,} synthetic rows break a rule whatever is drawn in their place. The rules "
-            f"contradict each other, or what the generator knows: {'; '.join(map(str, schema.rules))}."
+            "contradict each other, what is given, or what the generator knows: "
+            f"{'; '.join([*map(str, schema.rules), *(one.text for one in known.values())])}."
         )
     wrong = torch.from_numpy(left)
     labels = None if request.labels is None else request.labels[wrong]
-    again = _by_the_rules(
-        model, replace(request, rows=int(left.sum()), labels=labels), schema, source, tries - 1
-    )
+    fewer = replace(request, rows=int(left.sum()), labels=labels)
+    again = _by_the_rules(model, fewer, schema, source, known, tries - 1)
     import pandas as pd
 
     order = np.argsort(np.concatenate([np.flatnonzero(~left), np.flatnonzero(left)]))
@@ -165,7 +241,8 @@ def _in_order(made: pd.DataFrame, schema: TableSchema) -> pd.DataFrame:
 
 
 def _label_plan(
-    release: Release,
+    schema: Schema,
+    weights: torch.Tensor,
     sizes: Sizes,
     rows: int,
     label: str | None,
@@ -173,7 +250,7 @@ def _label_plan(
     source: torch.Generator,
 ) -> Iterator[tuple[torch.Tensor | None, int]]:
     """Labels and size of each chunk, made as they are needed."""
-    classes = release.schema.label_classes
+    classes = schema.label_classes
     if label is not None and counts is not None:
         raise ReleaseError("give either one label or counts per label, not both.")
     if classes is None:
@@ -182,9 +259,8 @@ def _label_plan(
         return ((None, size) for size in sizes(rows))
     wanted = {label: rows} if label is not None else counts
     if wanted is not None:
-        return _given(_class_counts(wanted, classes), sizes)
-    weights = release.card.label_weights or (1.0,) * len(classes)
-    return _drawn(sizes(rows), torch.tensor(weights, dtype=torch.float64), source)
+        return _of_classes(_class_counts(wanted, classes), sizes)
+    return _drawn(sizes(rows), weights, source)
 
 
 def _class_counts(wanted: Mapping[str, int], classes: tuple[str, ...]) -> list[tuple[int, int]]:
@@ -208,7 +284,7 @@ def _sizes(rows: int, at_once: int) -> Iterator[int]:
         yield min(at_once, rows - start)
 
 
-def _given(counts: list[tuple[int, int]], sizes: Sizes) -> Iterator[tuple[torch.Tensor, int]]:
+def _of_classes(counts: list[tuple[int, int]], sizes: Sizes) -> Iterator[tuple[torch.Tensor, int]]:
     for index, count in counts:
         for size in sizes(count):
             yield torch.full((size,), index, dtype=torch.int64), size

@@ -173,7 +173,15 @@ def records_response(release: Release, query: QueryParams, most: int) -> Respons
         most: records that may be asked for.
     """
     wanted = wanted_from(query, release.schema, most)
-    chunks = sample_chunks(release, wanted.rows, label=wanted.label, counts=wanted.counts, seed=wanted.seed)
+    chunks = sample_chunks(
+        release,
+        wanted.rows,
+        label=wanted.label,
+        counts=wanted.counts,
+        given=wanted.given,
+        balance=wanted.balance,
+        seed=wanted.seed,
+    )
     media = _MEDIA[wanted.form]
     headers = {"content-disposition": f'attachment; filename="synthetic.{wanted.form}"'}
     if wanted.form in ("csv", "json"):

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from understudy.errors import ReleaseError
+from understudy.records.given import given_from_text
 from understudy.schema import ImageSchema
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ __all__ = ["IMAGE_FORMS", "TABLE_FORMS", "Wanted", "wanted_from"]
 
 TABLE_FORMS = ("csv", "json", "parquet")
 IMAGE_FORMS = ("npz", "png")
-_KNOWN = {"rows", "label", "counts", "seed", "format"}
+_KNOWN = {"rows", "label", "counts", "given", "balance", "seed", "format"}
 _PICTURES = 1000
 """Images in one picture to look at."""
 
@@ -33,6 +34,8 @@ class Wanted:
         form: csv, json or parquet for tables and codes, npz or png for images.
         label: one class, or None.
         counts: records per class, or None.
+        given: conditions by column, as texts; the parameter may be repeated.
+        balance: a column to balance, or None.
         seed: the same seed gives the same records; None for fresh ones.
     """
 
@@ -40,6 +43,8 @@ class Wanted:
     form: str
     label: str | None
     counts: Mapping[str, int] | None
+    given: Mapping[str, str]
+    balance: str | None
     seed: int | None
 
 
@@ -66,7 +71,8 @@ def wanted_from(query: QueryParams, schema: Schema, most: int) -> Wanted:
             f"{rows:,} records were asked for; 1 to {limit:,} may be had at once as {form}. Ask several times for more."
         )
     seed = _whole(query["seed"], "seed") if query.get("seed") else None
-    return Wanted(rows, form, query.get("label") or None, counts, seed)
+    given = given_from_text(query.getlist("given"))
+    return Wanted(rows, form, query.get("label") or None, counts, given, query.get("balance") or None, seed)
 
 
 def _whole(text: str, name: str) -> int:

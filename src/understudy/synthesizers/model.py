@@ -6,15 +6,25 @@ from typing import TYPE_CHECKING
 
 from torch import nn
 
+from understudy.errors import ReleaseError
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    import numpy as np
     import torch
+    from numpy.typing import NDArray
     from torch import Tensor
 
-    from understudy.synthesizers.protocol import Drawn, Request
+    from understudy.records.given import Allowed
+    from understudy.synthesizers.protocol import Drawn, Partial, Request
 
 __all__ = ["Model"]
+
+_IN_ONE_PIECE = (
+    "this generator makes records in one piece, so no values can be given beside their class (label, counts); "
+    "a release of the recipe understudy-tables can be asked for any."
+)
 
 
 class Model(nn.Module):
@@ -31,6 +41,46 @@ class Model(nn.Module):
     def draw(self, request: Request, source: torch.Generator) -> Drawn:
         """Synthetic records; each kind of model has its own way."""
         raise NotImplementedError
+
+    def given(self, known: Mapping[str, Allowed], classes: Tensor) -> tuple[Model, Tensor]:
+        """A model of the records with such values in some columns, and the probability of each class with one.
+
+        Args:
+            known: for columns beside the label, by name, the values that are asked for.
+            classes: the share of each class; one entry without a label.
+
+        Raises:
+            ReleaseError: the model cannot, which most cannot; or there are no such records.
+        """
+        del known, classes
+        raise ReleaseError(_IN_ONE_PIECE)
+
+    def distribution(self, column: str, classes: Tensor) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The values of a number that are told apart, as their means, and the probability of each; missing left out.
+
+        Args:
+            column: a number, by name.
+            classes: the share of each class; one entry without a label.
+
+        Raises:
+            ReleaseError: the model does not know, which most do not.
+        """
+        del column, classes
+        raise ReleaseError(_IN_ONE_PIECE)
+
+    def completed(self, partial: Partial, classes: Tensor, source: torch.Generator) -> Drawn:
+        """A record for each of these, which keeps what is known of it.
+
+        Args:
+            partial: what is known.
+            classes: the share of each class; one entry without a label.
+            source: of chance.
+
+        Raises:
+            ReleaseError: the model cannot, which most cannot.
+        """
+        del partial, classes, source
+        raise ReleaseError(_IN_ONE_PIECE)
 
     @property
     def most_bytes(self) -> int:

@@ -14,7 +14,9 @@ from understudy.errors import RecipeError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    import numpy as np
     import torch
+    from numpy.typing import NDArray
     from torch import Tensor
 
     from understudy.door.door import Door
@@ -31,6 +33,7 @@ __all__ = [
     "Fitter",
     "Fixed",
     "Losses",
+    "Partial",
     "Recipe",
     "RecipeDefaults",
     "Request",
@@ -129,6 +132,16 @@ class Recipe(Protocol):
         """The recipe with what it decides by the noise that its budget gives; itself if nothing."""
         ...
 
+    def cell_noise(self, schema: Schema, charges: Sequence[Charge], columns: tuple[str, ...]) -> float | None:
+        """The noise in rows of the counts of these columns together that a release was fitted to; None without any.
+
+        Args:
+            schema: what records look like.
+            charges: of the plan.
+            columns: one or two, the label among them or not.
+        """
+        ...
+
     def prospect(self, schema: Schema, charges: Sequence[Charge], rows: int | None) -> Prospect | None:
         """What the charges buy in the user's terms, from public facts alone; None if it cannot be told before.
 
@@ -223,6 +236,11 @@ class RecipeDefaults:
         """None that could end early."""
         return {}
 
+    def cell_noise(self, schema: Schema, charges: Sequence[Charge], columns: tuple[str, ...]) -> float | None:
+        """None: nothing was counted."""
+        del schema, charges, columns
+        return None
+
     def varied(self, setting: str, value: float) -> Self:
         """Refuses."""
         raise RecipeError(
@@ -314,3 +332,18 @@ class Drawn:
 
     x: Tensor
     labels: Tensor | None
+
+
+@dataclass(frozen=True, eq=False)
+class Partial:
+    """Records of a table of which some columns are known.
+
+    Args:
+        x: encoded records; what is unknown holds anything.
+        filled: for each record and column beside the label, whether it is known.
+        labels: the class of each, -1 where it is unknown; None without labels.
+    """
+
+    x: NDArray[np.float32]
+    filled: NDArray[np.bool_]
+    labels: NDArray[np.int64] | None

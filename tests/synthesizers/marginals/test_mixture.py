@@ -178,7 +178,7 @@ def test_leans_lie_within_one_and_have_no_mean(ordered: bool) -> None:
         assert abs(float((found * np.maximum(masses, 0)).sum())) < 1e-9
 
 
-def test_posterior_is_that_of_bayes() -> None:
+def test_what_is_given_is_weighed_as_bayes_does() -> None:
     """Given sets of outcomes of two columns, classes and components have the chances that enumeration gives."""
     source = torch.Generator().manual_seed(0)
     widths, classes = (3, 2, 4), torch.tensor([0.3, 0.7])
@@ -189,9 +189,13 @@ def test_posterior_is_that_of_bayes() -> None:
     shares = torch.rand(2, 5, generator=source)
     mixture = Mixture(widths, shares / shares.sum(1, keepdim=True), chances)
     first, third = torch.tensor([1.0, 0, 1]), torch.tensor([0.0, 1, 0, 0])
-    found = mixture.posterior({0: first, 2: third}, classes)
+    left, by_class = mixture.given({0: first.double(), 2: third.double()}, classes)
     by_hand = mixture.shares * classes[:, None] * (chances[..., 0] + chances[..., 2]) * chances[..., 6]
-    assert torch.allclose(found.float(), by_hand / by_hand.sum(), atol=1e-6)
+    assert torch.allclose(by_class.float(), by_hand.sum(dim=1), atol=1e-6)
+    assert torch.allclose((left.shares * by_class[:, None]).float(), by_hand, atol=1e-6)
+    kept = chances[..., :3] * first
+    assert torch.allclose(left.chances[..., :3].float(), kept / kept.sum(-1, keepdim=True), atol=1e-6)
+    assert torch.allclose(left.chances[..., 3:5].float(), chances[..., 3:5])
 
 
 def test_components_are_bounded_whatever_the_number_of_classes() -> None:

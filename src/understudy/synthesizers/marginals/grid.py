@@ -157,6 +157,11 @@ class Grid:
         nearer = np.where(nearer < low, up, nearer)
         return np.where((nearer >= low) & (nearer < high), nearer, index)
 
+    def made_round(self, index: Ints, stride: int) -> Ints:
+        """The nearest multiple of `stride` units, less than a stride away; keeps the order of values."""
+        low, high = np.maximum(index - stride, 0), np.minimum(index + stride, self.size)
+        return self.rounded(index, stride, low, high)
+
     @cached_property
     def _between(self) -> tuple[float, ...]:
         """The special values that are not multiples of the unit."""

@@ -50,8 +50,13 @@ class Outcomes:
         """Stretches by outcome, where each outcome begins, and the mass up to each of them."""
         order = np.argsort(self.which, kind="stable")
         first = np.searchsorted(self.which[order], np.arange(len(self.masses) + 1))
-        least = np.maximum(self.stretches.masses, _LEAST * self.stretches.lengths)
-        return order, first, np.concatenate([[0.0], np.cumsum(least[order])])
+        return order, first, np.concatenate([[0.0], np.cumsum(self.least_masses[order])])
+
+    @property
+    def least_masses(self) -> Floats:
+        """The mass of each stretch, with a little where noise left none."""
+        least: Floats = np.maximum(self.stretches.masses, _LEAST * self.stretches.lengths)
+        return least
 
     def of(self, index: Ints) -> Ints:
         """The outcome of each value of the grid."""
@@ -75,8 +80,7 @@ class Outcomes:
         roundness = np.searchsorted(np.cumsum(round_shares), uniform[2], side="right")
         for rank, stride in enumerate(grid.strides, 1):
             at = (roundness == rank) & (lengths[stretch] > 1)
-            low, high = np.maximum(index[at] - stride, 0), np.minimum(index[at] + stride, grid.size)
-            index[at] = grid.rounded(index[at], stride, low, high)
+            index[at] = grid.made_round(index[at], stride)
         return index
 
 

@@ -144,6 +144,20 @@ class MarginalsRecipe(RecipeDefaults):
 
         return table_prospect(self, schema, charges, rows) if isinstance(schema, TableSchema) else None
 
+    def cell_noise(self, schema: Schema, charges: Sequence[Charge], columns: tuple[str, ...]) -> float | None:
+        """The standard deviation of the noise in a cell of these columns; of pairs, all classes added up."""
+        from understudy.synthesizers.marginals.prospect import table_prospect
+
+        if not isinstance(schema, TableSchema):
+            return None
+        beside = [name for name in columns if name != schema.label]
+        if len(beside) == 2 and len(schema.features) > self.columns:
+            return None  # only some pairs were counted, and the release does not say which
+        purpose = {0: LABELS, 1: COLUMNS if len(columns) == 1 else LABEL_PAIRS, 2: PAIRS}.get(len(beside))
+        answers = {one.purpose: one.noise for one in table_prospect(self, schema, charges, None).answers}
+        classes = len(schema.label_classes or ("all",)) if purpose == PAIRS else 1
+        return answers[purpose] * classes**0.5 if purpose in answers else None
+
     def rehearsed(self) -> Self:
         """With few steps and components: all of them are free, and what is asked hangs on neither."""
         return replace(self, steps=min(self.steps, 2), components=min(self.components, 20))

@@ -1,0 +1,116 @@
+"""Statistics of a release: those of its generator, with intervals that include the noise."""
+
+from __future__ import annotations
+
+import json
+import math
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from understudy.cli import app
+from understudy.errors import ReleaseError
+from understudy.planning import plan
+from understudy.privacy.mechanisms import GaussianRelease
+from understudy.release.release import Release
+from understudy.release.statistics import statistics
+from understudy.run.fit import fit
+from understudy.schema import Categorical, Integer, TableSchema
+
+SCHEMA = TableSchema(
+    (
+        Categorical("sex", ("f", "m")),
+        Integer("age", 0, 110),
+        Categorical("ward", ("a", "b"), missing=True),
+        Categorical("outcome", ("well", "ill")),
+    ),
+    label="outcome",
+)
+ROWS = 4000
+
+
+def people() -> pd.DataFrame:
+    """Rows in which ward a is for the old and ill."""
+    source = np.random.default_rng(0)
+    age = source.integers(20, 91, ROWS)
+    ward = np.where(age > 60, "a", source.choice(["b", None], ROWS))
+    ill = source.random(ROWS) < np.where(age > 60, 0.8, 0.2)
+    sex = source.choice(["f", "m"], ROWS)
+    return pd.DataFrame({"sex": sex, "age": age, "ward": ward, "outcome": np.where(ill, "ill", "well")})
+
+
+@cache
+def release() -> Release:
+    return fit(people(), plan(SCHEMA, epsilon=5.0, rows=ROWS, steps=150), insecure_seed=1)
+
+
+def test_answers_are_those_of_many_drawn_rows() -> None:
+    """Rates and means equal those of 200,000 synthetic rows up to their chance."""
+    rows = release().sample(200_000, seed=1)
+    assert isinstance(rows, pd.DataFrame)
+    rates = statistics(release(), "outcome by ward")
+    for _, one in rates.iterrows():
+        there = rows[rows["ward"].isna() if one["ward"] is None else rows["ward"] == one["ward"]]
+        assert (there["outcome"] == one["outcome"]).mean() == pytest.approx(one["estimate"], abs=0.01)
+    means = statistics(release(), "mean age by ward")
+    for _, one in means.iterrows():
+        there = rows[rows["ward"].isna() if one["ward"] is None else rows["ward"] == one["ward"]]
+        assert there["age"].mean() == pytest.approx(one["mean age"], abs=0.5)
+
+
+def test_intervals_hold_the_truth_and_the_noise() -> None:
+    """They hold the rows' own rates, and are as wide as noise and chance together, computed by hand."""
+    table = statistics(release(), "outcome").set_index("outcome")
+    charges = {one.purpose: one.mechanism for one in release().card.plan.charges}
+    labels = charges["label histogram"]
+    assert isinstance(labels, GaussianRelease)
+    one = table.loc["ill"]
+    assert one["noise"] == pytest.approx(labels.noise_multiplier / ROWS)
+    chance = math.sqrt(one["estimate"] * (1 - one["estimate"]) / ROWS)
+    assert one["high"] - one["estimate"] == pytest.approx(1.959964 * math.hypot(one["noise"], chance))
+    truth = (people()["outcome"] == "ill").mean()
+    assert one["low"] < truth < one["high"]
+    pairs = charges["label pairs"]
+    assert isinstance(pairs, GaussianRelease)
+    by_sex = statistics(release(), "outcome by sex")
+    assert (by_sex["noise"] > pairs.noise_multiplier * math.sqrt(3) / ROWS).all()
+    assert statistics(release(), "sex by outcome")["estimate"].sum() == pytest.approx(2)
+
+
+@pytest.mark.parametrize(
+    "query", ["", "colour", "age", "mean sex", "sex by age", "sex by sex", "mean age by colour", "sex by"]
+)
+def test_queries_that_mean_nothing_are_refused(query: str) -> None:
+    """In a sentence that says what can be asked."""
+    with pytest.raises(ReleaseError, match=r"a query is|ask for|listed values"):
+        statistics(release(), query)
+
+
+def test_the_command_prints_and_writes(tmp_path: Path) -> None:
+    """Tables to look at, CSV for one query, JSON for any number."""
+    folder = release().save(tmp_path / "release")
+    asked = ["statistics", str(folder), "--query", "outcome by ward"]
+    done = CliRunner().invoke(app, asked)
+    assert done.exit_code == 0, done.output
+    assert "missing" in done.output
+    assert CliRunner().invoke(app, [*asked, "--out", str(tmp_path / "a.csv")]).exit_code == 0
+    assert list(pd.read_csv(tmp_path / "a.csv").columns) == [
+        "ward",
+        "outcome",
+        "estimate",
+        "noise",
+        "low",
+        "high",
+    ]
+    done = CliRunner().invoke(app, ["statistics", str(folder), "--out", str(tmp_path / "a.json")])
+    assert done.exit_code == 0, done.output
+    assert set(json.loads((tmp_path / "a.json").read_text())["answers"]) == {
+        "sex",
+        "ward",
+        "outcome",
+        "mean age",
+    }
