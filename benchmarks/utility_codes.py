@@ -10,9 +10,9 @@ with fresh noise from the operating system, 20,000 records drawn from the releas
 - for counted codes the mean absolute difference of mean counts, and their correlation,
 - the CPU seconds of the training.
 
-`diabetes130:800` and `diabetes130:3000` are that many training records, drawn at random, with 4,000 records made;
-beside them stand independent noisy prevalences (`benchmarks/independent_codes.py`). Phantom codes are those that neither test
-nor training records have.
+`diabetes130:800` and `diabetes130:3000` are that many training records, drawn at random, and 4,000 records are made;
+beside them stand independent noisy prevalences (`benchmarks/independent_codes.py`). Phantom codes are those that
+neither test nor training records have.
 
 The file given with --json holds finished cells; they are skipped when the command is run again. `ppgan` takes 3,000
 private steps, to which its noise is calibrated. The lines of real data are 20,000 training records: the ceiling.
