@@ -159,12 +159,14 @@ def test_public_columns_that_are_hard(tmp_path: Path) -> None:
 
 
 def test_drafts_for_images(tmp_path: Path) -> None:
-    """The size is written; the classes only when declared public."""
+    """The size is written, classes only when declared public; a draft of labelled images is not valid without."""
     path = tmp_path / "a.npz"
     np.savez(path, images=np.zeros((4, 6, 5), np.uint8), labels=np.array([0, 2, 1, 0]))
     text = draft_schema(path)
-    assert schema_from_toml(text) == ImageSchema(6, 5, 1)
-    assert "# classes" in text
+    with pytest.raises(SchemaError, match="classes"):
+        schema_from_toml(text)
+    named = text.replace("classes = []", 'classes = ["a", "b", "c"]')
+    assert schema_from_toml(named) == ImageSchema(6, 5, 1, ("a", "b", "c"))
     assert schema_from_toml(draft_schema(path, from_public=True)) == ImageSchema(6, 5, 1, ("0", "1", "2"))
     np.savez(path, images=np.zeros((4, 6, 5), np.uint8))
     assert schema_from_toml(draft_schema(path, from_public=True)) == ImageSchema(6, 5, 1)

@@ -66,7 +66,8 @@ SCHEMAS: dict[str, Schema] = {
 }
 OWN: dict[str, Recipe] = {
     "tables": replace(UNDERSTUDY_TABLES, components=8),
-    "codes": replace(UNDERSTUDY_CODES, components=5),
+    "codes": replace(UNDERSTUDY_CODES, components=5, drowned=1e9),
+    "few-codes": replace(UNDERSTUDY_CODES, components=5),
     "images": replace(
         UNDERSTUDY_IMAGES,
         embedding=MeanEmbedding(pixel_frequencies=5, wavelet_frequencies=7),

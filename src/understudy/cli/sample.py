@@ -27,7 +27,8 @@ def sample_command(
     out: Annotated[
         Path,
         typer.Option(
-            help="Where to: .csv, .parquet, .npz, or .png to look at; - for CSV (JSON with --json) on standard output."
+            help="Where to: .csv, .parquet, .npz, a new folder of images, or .png to look at; - for CSV (JSON with "
+            "--json) on standard output."
         ),
     ],
     rows: Annotated[int, typer.Option(min=1, help="How many records.")] = 1000,

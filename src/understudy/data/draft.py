@@ -313,9 +313,8 @@ def _pictures(path: Path, from_public: bool) -> str:
         return _PUBLIC_PREFACE.format(name=path.name) + "\n" + schema_to_toml(schema)
     lines = [_PREFACE.format(name=path.name, basis="the size of its images"), 'kind = "images"']
     lines += [f"height = {height}", f"width = {width}", f"channels = {channels}"]
-    lines.append(
-        '# classes = ["...", "..."]  # FILL IN: the names of the classes in the order of their labels'
-    )
+    if images.labels is not None:
+        lines.append("classes = []  # FILL IN: the names of the classes in the order of their labels")
     return "\n".join(lines) + "\n"
 
 

@@ -6,7 +6,6 @@ Nothing is unpickled, and a header that claims more than its file can hold is re
 from __future__ import annotations
 
 import gzip
-import io
 import lzma
 import math
 import struct
@@ -21,9 +20,10 @@ import pandas as pd
 from PIL import Image
 
 from understudy.data.bounds import PIXEL_WEIGHT, refuse_swollen
+from understudy.data.depth import in_eight_bits, picture_values
 from understudy.data.records import Records
 from understudy.errors import DataError
-from understudy.files import plain_size, read_plain
+from understudy.files import plain_size
 from understudy.records.images import Images
 from understudy.records.persons import person_numbers
 
@@ -37,9 +37,8 @@ if TYPE_CHECKING:
 __all__ = ["folder_classes", "is_idx", "read_folder", "read_idx", "read_idx_array", "read_npz"]
 
 _PERSONS = "persons.csv"
-_PICTURES = (".png", ".jpg", ".jpeg")
-_MAX_SIDE = 4096
-_MAX_PICTURE = 2**28
+_DICOM = (".dcm", ".dicom")
+_PICTURES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", *_DICOM)
 _DEFLATE_RATIO = 1032  # the best that zlib's deflate can do (zlib.net/zlib_tech.html)
 _IDX_TYPES = {8: ">u1", 9: ">i1", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}
 _IMAGE_KEYS = ("images", "x", "arr_0")
@@ -65,10 +64,11 @@ def folder_classes(root: Path) -> tuple[str, ...]:
 
 
 def read_folder(root: Path, schema: ImageSchema | None = None) -> Records:
-    """Read `root/<class>/*.png` (or .jpg, .jpeg); without classes `root/*.png`.
+    """Read `root/<class>/*.png` (or .jpg, .tif, .dcm); without classes `root/*.png`.
 
-    All images must have one size. They become grey or colour as the schema says; without a schema they become
-    colour if the first one is. Where the schema names a column of persons, `root/persons.csv` tells whose image each
+    All images must have one size, and be grey or colour as the schema says, unless it lets them be converted; without a
+    schema they become colour if the first one is. More than 8 bits need the schema's `range`. All files that cannot be
+    read are told at once. Where the schema names a column of persons, `root/persons.csv` tells whose image each
     `file` is.
     """
     classes = folder_classes(root) if schema is None else schema.classes
@@ -77,7 +77,7 @@ def read_folder(root: Path, schema: ImageSchema | None = None) -> Records:
         found = _pictures(root / name)
         if not found:
             raise DataError(
-                f"{root / name} holds no .png, .jpg or .jpeg file; expected {root}/<class>/<image>.png"
+                f"{root / name} holds no {', '.join(_PICTURES)} file; expected {root}/<class>/<image>.png"
                 + (f" for each of the classes {', '.join(classes)}" if classes else "")
             )
         files += [(path, label) for path in found]
@@ -117,63 +117,67 @@ def _pictures(folder: Path) -> list[Path]:
 
 
 def _load_all(paths: list[Path], schema: ImageSchema | None) -> NDArray[np.uint8]:
-    if schema is not None:
-        shape = (schema.height, schema.width, schema.channels)
-    else:
-        with _opened(paths[0], 1) as first:
-            shape = (first.height, first.width, 1 if first.mode in ("1", "L", "I;16") else 3)
     packed = sum(plain_size(path, error=DataError) for path in paths)
+    if schema is None:
+        first = picture_values(paths[0])
+        shape = (*first.shape[:2], first.shape[2])
+    else:
+        shape = (schema.height, schema.width, schema.channels)
     _refuse_huge((len(paths), *shape), 1, packed, str(paths[0].parent))
     pixels = np.empty((len(paths), *shape), dtype=np.uint8)
+    broken: dict[int, DataError] = {}
     for i, path in enumerate(paths):
-        with _opened(path, i + 1) as image:
-            if (image.height, image.width) != shape[:2]:
-                raise DataError(
-                    f"image {i + 1} (in the order of classes and names) has another size than {shape[0]} × {shape[1]} "
-                    "pixels (height × width); scale it, or correct the schema",
-                    f"{path} has {image.height} × {image.width} pixels",
-                )
-            try:
-                pixels[i] = np.asarray(image.convert("L" if shape[2] == 1 else "RGB")).reshape(shape)
-            except (OSError, ValueError, SyntaxError) as cause:
-                raise _damaged(i + 1, path, cause) from None
+        try:
+            pixels[i] = _fitting(picture_values(path), shape, schema)
+        except DataError as cause:
+            broken[i + 1] = cause
+    if broken:
+        raise _all_broken(broken, paths)
     return pixels
 
 
-def _damaged(number: int, path: Path, cause: Exception) -> DataError:
-    """The names of files are those of persons as often as not, so the message has none."""
-    return DataError(
-        f"image {number} (in the order of classes and names) is damaged, or no PNG or JPEG image",
-        f"{path}: {cause}",
-    )
-
-
-def _opened(path: Path, number: int) -> Image.Image:
-    """Open an image without decoding it, so that its claimed size can be judged first."""
-    try:
-        # From memory: a chunk that claims gibibytes then reads no further than the file goes.
-        image = Image.open(
-            io.BytesIO(read_plain(path, _MAX_PICTURE, error=DataError)), formats=("PNG", "JPEG")
-        )
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as cause:
-        raise _damaged(number, path, cause) from None
-    if image.width > _MAX_SIDE or image.height > _MAX_SIDE:
-        image.close()
+def _fitting(values: NDArray[Any], shape: tuple[int, ...], schema: ImageSchema | None) -> NDArray[np.uint8]:
+    """One image in 8 bits, of the size and colour that were declared."""
+    if values.shape[:2] != shape[:2]:
         raise DataError(
-            f"image {number} (in the order of classes and names) claims more than {_MAX_SIDE} pixels per side",
-            f"{path} claims {image.height} × {image.width} pixels",
+            f"has another size than {shape[0]} × {shape[1]} pixels (height × width); scale it, or correct the schema",
+            f"{values.shape[0]} × {values.shape[1]} pixels",
         )
-    return image
+    pixels = in_eight_bits(values, None if schema is None else schema.range)
+    if pixels.shape[2] == shape[2]:
+        return pixels
+    if schema is not None and not schema.convert:
+        raise DataError(
+            f"is {_colour(pixels.shape[2])}, and the schema says {_colour(shape[2])}; correct channels, or set "
+            "convert = true to have it converted"
+        )
+    if shape[2] == 3:
+        return np.repeat(pixels, 3, axis=2)
+    return np.asarray(Image.fromarray(pixels).convert("L"))[..., None]
+
+
+def _colour(channels: int) -> str:
+    return "grey (1 channel)" if channels == 1 else "in colour (3 channels)"
+
+
+def _all_broken(broken: dict[int, DataError], paths: list[Path]) -> DataError:
+    """The names of files are those of persons as often as not, so the message has none."""
+    number, first = next(iter(broken.items()))
+    more = [str(one) for one in broken if one != number]
+    rest = f". {len(broken)} images cannot be taken; the others: {', '.join(more[:20])}" if more else ""
+    rest += f" and {len(more) - 20} more" if len(more) > 20 else ""
+    told = "\n".join(f"{paths[one - 1]}: {cause}" for one, cause in broken.items())
+    return DataError(f"image {number} (in the order of classes and names) {first}{rest}", told)
 
 
 # ------------------------------------------------------------------------------------------------- npz
 
 
 def read_npz(path: Path, schema: ImageSchema | None = None) -> Records:
-    """Read uint8 images (n, h, w) or (n, h, w, c) from the key `images`, `x` or `arr_0`.
+    """Read images (n, h, w) or (n, h, w, c) from the key `images`, `x` or `arr_0`.
 
-    Labels, if any, are whole numbers under `labels`, `y` or `arr_1`, and persons under the names that the schema gives.
-    Object arrays are refused.
+    Pixels are uint8, or any numbers if the schema has a `range`. Labels, if any, are whole numbers or names of classes
+    under `labels`, `y` or `arr_1`, and persons under the names that the schema gives. Object arrays are refused.
     """
     plain_size(path, error=DataError)
     try:
@@ -309,12 +313,19 @@ def _refuse_huge(shape: tuple[int, ...], itemsize: int, packed: int, place: str)
 def _as_records(
     pixels: NDArray[Any], labels: NDArray[Any] | None, schema: ImageSchema | None, place: str
 ) -> Records:
-    if pixels.dtype != np.uint8 or pixels.ndim not in (3, 4):
+    known = None if schema is None else schema.range
+    if (
+        pixels.dtype.kind not in "uif"
+        or (pixels.dtype != np.uint8 and known is None)
+        or pixels.ndim not in (3, 4)
+    ):
         raise DataError(
             f"{place} holds {pixels.dtype} of {pixels.ndim} dimensions; images are uint8 (0 to 255) of shape "
-            "(n, height, width) or (n, height, width, channels)",
+            "(n, height, width) or (n, height, width, channels), or other numbers if the schema declares their range, "
+            "such as range = [0, 4095]",
             f"the shape is {pixels.shape}",
         )
+    pixels = in_eight_bits(pixels, known)
     pixels = pixels if pixels.ndim == 4 else pixels[..., None]
     if len(pixels) == 0:
         raise DataError(f"{place} holds no images")
@@ -325,9 +336,22 @@ def _as_records(
         )
     if labels is None:
         return Records(Images(pixels))
+    if labels.dtype.kind == "U" and schema is not None and schema.classes is not None:
+        labels = _numbered(labels, schema.classes, place)
     if labels.dtype.kind not in "iu" or labels.shape != (len(pixels),):
         raise DataError(
-            f"{place}: labels must be whole numbers, one for each image",
+            f"{place}: labels must be whole numbers, or names of the schema's classes, one for each image",
             f"labels are {labels.dtype} {labels.shape}, and there are {len(pixels)} images",
         )
     return Records(Images(pixels, labels.astype(np.int64)))
+
+
+def _numbered(names: NDArray[Any], classes: tuple[str, ...], place: str) -> NDArray[np.int64]:
+    """The place of each name among the classes."""
+    found = pd.Index(classes).get_indexer(pd.Index(names.ravel().astype(str)))
+    if (found < 0).any():
+        raise DataError(
+            f"{place}: label {np.flatnonzero(found < 0)[0] + 1} is no class of the schema; add it there, or correct it",
+            f"it is {names.ravel()[found < 0][0]!r}",
+        )
+    return found.astype(np.int64).reshape(names.shape)

@@ -14,6 +14,7 @@ from understudy.errors import ReleaseError
 from understudy.escaping import for_spreadsheet
 from understudy.records.images import Images
 from understudy.records.written import as_written, csv_options, text_encoding
+from understudy.release.picture_files import write_picture_folder, write_sheet
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -48,7 +49,8 @@ def write_records(
 ) -> int:
     """Write chunks to the file that the path's ending names and return how many records it holds.
 
-    Tables go to .csv or .parquet, images to .npz or, as a picture to look at, .png. Tables are written chunk by
+    Tables go to .csv or .parquet, images to .npz, to a new folder of PNG files by class (a path without ending) or,
+    as a picture to look at with one class per row, .png. Tables are written chunk by
     chunk, so any number of rows fits into memory.
 
     Args:
@@ -62,12 +64,14 @@ def write_records(
     Raises:
         ReleaseError: the ending does not fit the records, or the disk refuses.
     """
-    if path.suffix not in _TABLE_ENDINGS + _IMAGE_ENDINGS:
-        raise ReleaseError(
-            f"{path.name}: unknown ending. Use .csv or .parquet for tables, .npz or .png for images."
-        )
     first = next(chunks)
     is_image = isinstance(first, Images)
+    if is_image and path.suffix == "":
+        return write_picture_folder(_counted(first, chunks, on_progress), path, schema)
+    if path.suffix not in _TABLE_ENDINGS + _IMAGE_ENDINGS:
+        raise ReleaseError(
+            f"{path.name}: unknown ending. Use .csv or .parquet for tables; .npz, .png or a folder for images."
+        )
     if is_image != (path.suffix in _IMAGE_ENDINGS):
         fitting = _IMAGE_ENDINGS if is_image else _TABLE_ENDINGS
         kind = "images" if is_image else "a table"
@@ -78,7 +82,9 @@ def write_records(
         if path.suffix == ".csv":
             with work.open("w", encoding=text_encoding(schema), newline="") as file:
                 return print_records(counted, file, as_json=False, schema=schema, raw_text=raw_text)
-        return {".parquet": _parquet, ".npz": _npz, ".png": _png}[path.suffix](counted, work)
+        if path.suffix == ".png":
+            return write_sheet(counted, work, schema)
+        return {".parquet": _parquet, ".npz": _npz}[path.suffix](counted, work)
 
 
 def print_records(
@@ -200,13 +206,6 @@ def _npz(chunks: Iterator[Any], path: Path) -> int:
                 with archive.open("labels.npy", "w") as entry:
                     np.lib.format.write_array(entry, np.concatenate(labels), allow_pickle=False)
     return written
-
-
-def _png(chunks: Iterator[Any], path: Path) -> int:
-    parts = list(chunks)
-    pixels = np.concatenate([part.pixels for part in parts])
-    write_grid(Images(pixels), path)
-    return len(pixels)
 
 
 def image_grid(images: Images, columns: int = 10, margin: int = 1) -> np.ndarray[Any, np.dtype[np.uint8]]:

@@ -152,12 +152,15 @@ class TableSchema(PersonUnit):
 
 @dataclass(frozen=True, repr=False)
 class ImageSchema(PersonUnit):
-    """Images of one size with 8 bits per channel.
+    """Images of one size; synthetic ones have 8 bits per channel.
 
     Args (and those of `PersonUnit`, whose `person` names an array of an .npz file or a column of `persons.csv`):
         height: rows of pixels.
         width: columns of pixels.
         channels: 1 for grey, 3 for colour.
+        range: the PUBLIC values that become black and white, for pixels that are not of 8 bits (a window of medical
+            images, such as 0 and 4095); what lies outside is drawn to the nearer end. None: 8 bits as they are.
+        convert: read colour as grey, or grey as colour, where files are not as `channels` says; otherwise refused.
         classes: the names of the classes, or None without labels.
         label_weights: the PUBLIC share of each class, or None if not public.
     """
@@ -168,9 +171,15 @@ class ImageSchema(PersonUnit):
     channels: int = 1
     classes: tuple[str, ...] | None = None
     label_weights: tuple[float, ...] | None = None
+    range: tuple[float, float] | None = None
+    convert: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.range is not None and not (
+            all(map(math.isfinite, self.range)) and self.range[0] < self.range[1]
+        ):
+            raise SchemaError(f"range must be two finite numbers, the lower first, got {list(self.range)}")
         if not (1 <= self.height <= 4096 and 1 <= self.width <= 4096):
             raise SchemaError(
                 f"height and width must lie between 1 and 4096, got {self.height} × {self.width}"

@@ -25,6 +25,7 @@ from understudy.records.encode import encode
 from understudy.run.fit import fit
 from understudy.schema import Binary, CodeSchema
 from understudy.synthesizers.codes import queries
+from understudy.synthesizers.codes.denoising import believed_counts
 from understudy.synthesizers.codes.queries import CodeCounts, LengthCounts, PairCounts, RepeatSums, shortened
 from understudy.synthesizers.codes.recipe import CODE_COUNTS, CODE_PAIRS, LENGTHS, REPEATS, UNDERSTUDY_CODES
 from understudy.synthesizers.codes.repeats import chance_of_repeats, draw_repeats
@@ -220,13 +221,44 @@ def test_numbers_that_mean_nothing_are_refused() -> None:
 # --- the release --------------------------------------------------------------------------------------------
 
 
-def test_lengths_that_nobody_has_are_not_made_up() -> None:
-    """Cells within the noise count as empty, exact zeros stay zeros, and the largest cell is always believed."""
-    noisy_cells = np.array([[40.0, 900.0, 60.0, -20.0, 25.0]])
-    assert known_lengths(noisy_cells, (1.0,), 1000.0, 20.0).chances[0].tolist() == [0, 0.9375, 0.0625, 0, 0]
+def test_lengths_are_smooth_where_noise_hides_them_and_exact_where_it_does_not() -> None:
+    """Noise alone makes no length impossible and none certain; without noise the counts stand as they are."""
     exact = known_lengths(np.array([[0.0, 30.0, 0.0, 10.0]]), (1.0,), 40.0, 0.0)
     assert exact.chances[0].tolist() == [0, 0.75, 0, 0.25]
-    assert known_lengths(np.array([[-3.0, -9.0]]), (1.0,), 5.0, 20.0).chances[0].tolist() == [1, 0]
+    source = np.random.default_rng(5)
+    true = np.bincount(source.poisson(8, 80), minlength=40)
+    noisy = known_lengths((true + source.normal(0, 16, 40))[None], (1.0,), 80.0, 16.0).chances[0]
+    assert noisy.max() < 0.5
+    assert noisy.sum() == pytest.approx(1)
+
+
+def test_codes_within_the_noise_are_not_made() -> None:
+    """Of a thousand codes that nobody has few are believed, and frequent ones keep their counts."""
+    true = np.concatenate([np.full(20, 300.0), np.zeros(1000)])
+    seen = true + np.random.default_rng(6).normal(0, 10, len(true))
+    believed = believed_counts(seen, 10.0)
+    assert believed[20:].sum() < 0.05 * believed.sum() < np.maximum(seen, 0)[20:].sum()
+    assert np.abs(believed[:20] - 300).max() < 40
+
+
+def test_records_lose_what_is_not_believed_and_frequent_codes_are_not_blown_up() -> None:
+    """If half of all mentions are unknown, records get shorter; frequent codes do not fill the place of rare ones."""
+    lengths = known_lengths(np.array([[0.0, 0.0, 0.0, 0.0, 100.0]]), (1.0,), 100.0, 0.0)
+    shorter, codes = lengths.agreeing(np.array([[100.0, 100.0, 0.0, 0.0]]), 4)
+    assert codes[0].tolist() == pytest.approx([100, 100, 0, 0], rel=0.1)
+    assert float(shorter.chances[0] @ np.arange(5)) == pytest.approx(2, rel=0.1)
+
+
+def test_pairs_are_asked_for_only_where_noise_does_not_drown_them() -> None:
+    """With few records the whole budget goes to lengths and codes; the card and the charges say so."""
+    few = plan(CodeSchema(CODES), epsilon=1.0, rows=800)
+    assert [one.purpose for one in few.charges] == [LENGTHS, CODE_COUNTS]
+    assert few.spent is not None
+    assert 0.99 < few.spent.epsilon <= 1.0
+    many = plan(CodeSchema(CODES), epsilon=1.0, rows=10_000)
+    assert CODE_PAIRS in [one.purpose for one in many.charges]
+    unknown = plan(CodeSchema(CODES), epsilon=1.0, rows=None)
+    assert CODE_PAIRS in [one.purpose for one in unknown.charges]
 
 
 def test_people_without_codes_stay_without() -> None:

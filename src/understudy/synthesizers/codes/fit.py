@@ -61,7 +61,7 @@ class CodesFitter(CountFitter[CodeModel, CodeStatistics]):
         classes, size, most = len(weights), len(self._schema.codes), self._schema.max_count
         seen = door.publish(LENGTHS, LengthCounts(classes, min(recipe.longest, size)))
         lengths = known_lengths(seen.value.numpy(), weights, count, seen.deviation)
-        kept = kept_codes(lengths, recipe.covered)
+        kept = kept_codes(lengths, recipe.covered, door.sigma(CODE_COUNTS), size)
         seen = door.publish(CODE_COUNTS, CodeCounts(classes, size, kept))
         codes, noises = seen.value.numpy(), [seen.deviation, 0.0]
         frequent, pairs = np.empty(0, dtype=np.int64), np.empty(0)
@@ -81,7 +81,7 @@ class CodesFitter(CountFitter[CodeModel, CodeStatistics]):
         self._precision = precision_weights(statistics.noise, (True, len(statistics.frequent) > 0))
         model = build_code_model(self._recipe, self._schema)
         with torch.no_grad():
-            model.scores.mul_(_SPREAD).add_(statistics.start[:, None])
+            model.scores.mul_(_SPREAD if self._recipe.components > 1 else 0.0).add_(statistics.start[:, None])
             model.lengths.copy_(statistics.lengths)
             model.repeats.copy_(statistics.repeats)
         return model

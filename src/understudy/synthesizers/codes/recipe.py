@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from understudy.errors import RecipeError
@@ -58,6 +58,8 @@ class CodesRecipe(RecipeDefaults):
         longest: records with more different codes count as having this many.
         covered: the share of records that count with all their codes; longer ones take part with some of them.
         frequent: how many of the most frequent codes are compared in pairs.
+        drowned: the noise per record (σ of the whole budget over the public number of records) from which on pairs are
+            not asked for; their share then goes to the rest.
         repeats: the length to which a record's vector of repetitions is shortened; for counted codes only.
         class_share: the part of the budget (of 1/σ²) that the class counts take.
         length_share: the part that the counts of lengths take.
@@ -77,6 +79,7 @@ class CodesRecipe(RecipeDefaults):
     longest: int = 64
     covered: float = 0.99
     frequent: int = 256
+    drowned: float = 1e-3
     repeats: float = 4.0
     class_share: float = 0.05
     length_share: float = 0.05
@@ -86,7 +89,7 @@ class CodesRecipe(RecipeDefaults):
 
     def __post_init__(self) -> None:
         check_positive(self.name, components=self.components, steps=self.steps, longest=self.longest)
-        check_positive(self.name, repeats=self.repeats)
+        check_positive(self.name, repeats=self.repeats, drowned=self.drowned)
         for what in ("class", "length", "code", "repeat"):
             check_share(f"{what} counts", getattr(self, f"{what}_share"))
         check_share("code pairs", self.pair_share, optional=True)
@@ -117,6 +120,15 @@ class CodesRecipe(RecipeDefaults):
                 Share(REPEATS, self.repeat_share if counted else 0.0),
             ),
         )
+
+    def settled(self, charges: Sequence[Charge], rows: int | None) -> CodesRecipe:
+        """The recipe without pairs, and with nothing but single codes to learn, if noise would drown pairs."""
+        sigmas = noises(charges).values()
+        if rows is None or self.pair_share == 0 or not sigmas or min(sigmas) == 0:
+            return self
+        if sum(sigma**-2 for sigma in sigmas) ** -0.5 < self.drowned * rows:
+            return self
+        return replace(self, pair_share=0.0, components=1)
 
     def prospect(self, schema: Schema, charges: Sequence[Charge], rows: int | None) -> Prospect | None:
         """The noise of codes and pairs, for the longest records that may count."""

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from understudy.synthesizers.codes.denoising import believed_counts, smoothed_lengths, thinned
 from understudy.synthesizers.codes.without_replacement import arrivals
 from understudy.synthesizers.shared.counts import Counts, single
-from understudy.synthesizers.shared.simplex import on_simplex
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,9 +22,6 @@ __all__ = ["CodeStatistics", "KnownLengths", "assembled", "kept_codes", "known_l
 
 _GROUPS = 8
 """Lengths are merged into this many groups while a generator learns; it draws exact ones."""
-
-_LOUD = 3.0
-"""How many standard deviations of the noise the count of a length must have to be believed."""
 
 _RARE = 1e-3
 """Records that a code has at least, on paper, so that no rate is zero."""
@@ -103,6 +100,16 @@ class KnownLengths:
         total: Floats = self.chances @ lengths * self.weights * self.count
         return total
 
+    def agreeing(self, codes: Floats, kept: int) -> tuple[KnownLengths, Floats]:
+        """Lengths and counts of codes with the same sums: records lose codes that are not believed, and gain none."""
+        totals = np.maximum(self.occurrences(kept), 1e-9)
+        shares = np.minimum(1.0, codes.sum(axis=1) / totals)
+        shorter = replace(
+            self, chances=np.stack([thinned(*one) for one in zip(self.chances, shares, strict=True)])
+        )
+        scale = shorter.occurrences(kept) / np.maximum(codes.sum(axis=1), 1e-9)
+        return shorter, codes * scale[:, None]
+
     def in_groups(self) -> tuple[Floats, Floats]:
         """For each class the mean length of each group of about equally many records, and the group's share."""
         grouped, shares = np.ones((2, len(self.weights), _GROUPS))
@@ -118,21 +125,31 @@ class KnownLengths:
 
 
 def known_lengths(counts: Floats, weights: tuple[float, ...], count: float, noise: float) -> KnownLengths:
-    """Chances from noisy counts of lengths, one row for each class.
+    """Chances from noisy counts of lengths, one row for each class; counts within the noise are smoothed."""
+    shares = np.array(weights)
+    rows = [smoothed_lengths(row, share * count, noise) for row, share in zip(counts, shares, strict=True)]
+    return KnownLengths(np.stack(rows), shares, count)
 
-    A count that does not stand out of the noise is taken for zero, but for the largest: most records are short, and the
-    noise of many long lengths would add up.
+
+def kept_codes(lengths: KnownLengths, covered: float, sigma: float, size: int) -> int:
+    """m, with how many codes a record takes part: the least that a share `covered` of the records do not exceed.
+
+    If the noise of a code would then exceed the mean count of a code, m is the one that makes the noise least beside
+    what is counted: √m over the mean number of codes that are kept.
+
+    Args:
+        lengths: as published.
+        covered: share of the records.
+        sigma: noise of the counts of codes, for sensitivity 1.
+        size: how many codes there are.
     """
-    loud = np.where(counts >= _LOUD * noise, np.maximum(counts, 0.0), 0.0)
-    largest = counts == counts.max(axis=1, keepdims=True)
-    loud = np.where(largest, np.maximum(counts, 1.0), loud)
-    return KnownLengths(loud / loud.sum(axis=1, keepdims=True), np.array(weights), count)
-
-
-def kept_codes(lengths: KnownLengths, covered: float) -> int:
-    """The least m so that a share `covered` of the records have no more than m codes, and at least 2."""
     below = np.cumsum(lengths.weights @ lengths.chances)
-    return max(2, int(np.searchsorted(below, covered * below[-1])))
+    most = max(2, int(np.searchsorted(below, covered * below[-1])))
+    if sigma * np.sqrt(most) <= lengths.occurrences(most).sum() / (size * len(lengths.weights)):
+        return most
+    numbers = range(2, most + 1)
+    noises = [np.sqrt(m) / max(float(lengths.occurrences(m).sum()), 1e-9) for m in numbers]
+    return numbers[int(np.argmin(noises))]
 
 
 def most_frequent(codes: Floats, number: int) -> NDArray[np.int64]:
@@ -151,7 +168,8 @@ def assembled(
 ) -> CodeStatistics:
     """Post-processing: counts as shares of records that are possible, and where a generator starts."""
     count = lengths.count
-    targets = [on_simplex(row, total) for row, total in zip(codes, lengths.occurrences(kept), strict=True)]
+    targets = np.stack([believed_counts(row, noise[0]) for row in codes])
+    lengths, targets = lengths.agreeing(targets, kept)
     grouped, shares = lengths.in_groups()
     found = CodeStatistics(
         weights=single(lengths.weights),
@@ -160,7 +178,7 @@ def assembled(
         shares=single(shares),
         kept=torch.tensor(float(kept)),
         start=torch.zeros(codes.shape),
-        codes=single(np.maximum(np.stack(targets), _RARE) / count),
+        codes=single(np.maximum(targets, _RARE) / count),
         frequent=torch.from_numpy(frequent),
         pairs=single(pairs / count),
         repeats=single(repeats),
