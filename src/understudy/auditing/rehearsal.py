@@ -32,6 +32,7 @@ from understudy.privacy.mechanisms import Charge, GaussianRelease, GaussianThres
 from understudy.records.encode import encoded_shape
 from understudy.run.fit import rehearse
 from understudy.run.stand_ins import stand_in_rows, valid_rows
+from understudy.schema import CodeSchema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -224,6 +225,8 @@ def differing(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> set[str
 def _canary(schema: Schema, number: int, seed: int, *, quiet: bool = False) -> Rows:
     """An extreme record, every value at one of its ends, in coarse or fine patterns; or an empty one.
 
+    The second of codes has every code, so that no bound on their number is too large to be met.
+
     Where the schema names persons, a whole person: as many such records as may take part, all the same so that they
     pull together, or every third time more than may, each another.
     """
@@ -237,6 +240,8 @@ def _canary(schema: Schema, number: int, seed: int, *, quiet: bool = False) -> R
     if number % 2 and ends.ndim == 4:
         ends = np.repeat(np.repeat(ends[:, :, ::2, ::2], 2, axis=2), 2, axis=3)
         ends = ends[:, :, : encoded_shape(schema)[1], : encoded_shape(schema)[2]]
+    if number == 1 and isinstance(schema, CodeSchema):
+        ends = np.ones_like(ends)
     classes = schema.label_classes
     ends = np.zeros_like(ends) if quiet else ends
     return valid_rows(ends, source, schema, None if classes is None else number % len(classes))
