@@ -17,6 +17,7 @@ import pytest
 from understudy.data import read
 from understudy.data.codes import code_texts
 from understudy.data.databases import Database
+from understudy.records.columns import examine
 from understudy.records.encode import encode
 from understudy.schema import Categorical, Continuous, Integer, TableSchema
 
@@ -98,6 +99,23 @@ def test_one_more_record_leaves_the_others_as_they_are(
     assert len(beside) == len(without) + 1
     np.testing.assert_array_equal(beside[: len(without)], without)
     assert len(np.unique(without, axis=0)) > 20, "the rows are read, not swallowed"
+
+
+def test_a_cell_that_needs_another_reader_rounds_nothing_otherwise(tmp_path: Path) -> None:
+    """A number that only the slower reader of text knows leaves all digits of the others as they are."""
+    source = np.random.default_rng(0)
+    texts = [
+        f"{a}.{b:015d}"
+        for a, b in zip(source.integers(0, 1000, 500), source.integers(0, 10**15, 500), strict=True)
+    ]
+    column = Continuous("dose", 0.0, 1000.0)
+    found = []
+    for rows in (texts, [*texts, "\u20035"]):
+        (tmp_path / "rows.csv").write_text("dose\n" + "\n".join(rows) + "\n", encoding="utf-8")
+        frame = read(tmp_path / "rows.csv", TableSchema((column,))).frame
+        found.append(examine(frame["dose"], column, ()).values[: len(texts)])
+    np.testing.assert_array_equal(*found)
+    np.testing.assert_array_equal(found[0], [float(text) for text in texts])
 
 
 def test_a_code_is_written_by_itself() -> None:

@@ -274,7 +274,7 @@ def _examine_numbers(series: Any, column: Continuous | Integer, missing_text: tu
     present = series.notna().to_numpy(dtype=bool, copy=True)
     if series.dtype.kind not in "biuf":
         present &= ~series.isin(missing_text).to_numpy(dtype=bool)
-    numbers = pd.to_numeric(series, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+    numbers = _numbers(series)
     present &= ~np.isin(numbers, _numbers_in(missing_text))
     faults = []
     bad = np.flatnonzero(present & np.isnan(numbers))
@@ -287,6 +287,22 @@ def _examine_numbers(series: Any, column: Continuous | Integer, missing_text: tu
             why = "is not a whole number. Declare the column continuous."
             faults.append(Fault(bad, why, _cells(series, bad)))
     return np.where(present, numbers, np.nan), ~present, faults
+
+
+def _numbers(series: Any) -> NDArray[np.float64]:
+    """PRIVATE: cells as numbers, NaN where one is none.
+
+    Text is rounded as Python and pyarrow round it: pandas does so otherwise from fifteen digits on,
+    and whether a file is read by pyarrow or as text may hang on a single cell.
+    """
+    numbers: NDArray[np.float64] = pd.to_numeric(series, errors="coerce").to_numpy(
+        dtype=np.float64, na_value=np.nan, copy=True
+    )
+    if series.dtype.kind not in "biuf":
+        cells = series.to_numpy(dtype=object)
+        texts = [row for row in np.flatnonzero(np.isfinite(numbers)) if isinstance(cells[row], str)]
+        numbers[texts] = [float(cells[row]) for row in texts]
+    return numbers
 
 
 def _numbers_in(missing_text: tuple[str, ...]) -> list[float]:

@@ -274,7 +274,8 @@ def _encode_codes(frame: pd.DataFrame, schema: CodeSchema) -> Encoded:
             f"{len(foreign)} columns are no codes of the schema, the first is {foreign[0]!r}.",
         )
     counted = frame.reindex(columns=list(schema.codes), fill_value=0)
-    nullable = all(kind.kind in "biuf" for kind in counted.dtypes) and counted.to_numpy().dtype == object
+    numeric = all(kind.kind in "iuf" for kind in counted.dtypes)
+    nullable = numeric and any(isinstance(kind, pd.api.extensions.ExtensionDtype) for kind in counted.dtypes)
     counts = _counts(counted.to_numpy(np.float64, na_value=np.nan) if nullable else counted.to_numpy())
     clipped = int((counts > schema.max_count).sum()) if schema.max_count > 1 else 0
     levels = np.linspace(0, 1, schema.max_count + 1, dtype=np.float32)
