@@ -5,11 +5,11 @@ A schema is one of `TableSchema`, `ImageSchema` and `CodeSchema`. It alone decid
 therefore come from knowledge about the subject (a code book, physics, the law), not from the private rows.
 """
 
+from understudy.schema.cells import CellType
 from understudy.schema.columns import (
     GRID_LIMIT,
     Binary,
     Categorical,
-    CellType,
     Column,
     Continuous,
     Datetime,

@@ -5,13 +5,13 @@ from __future__ import annotations
 import datetime as dt
 import enum
 import math
-import re
 import zoneinfo
 from collections import Counter
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
 from understudy.errors import SchemaError
+from understudy.schema.cells import WHOLE_TYPES, CellType, check_stored, check_stored_values, holds
 from understudy.schema.discover import (
     DISCOVER,
     Bound,
@@ -27,7 +27,6 @@ __all__ = [
     "GRID_LIMIT",
     "Binary",
     "Categorical",
-    "CellType",
     "Column",
     "Continuous",
     "Datetime",
@@ -37,7 +36,6 @@ __all__ = [
     "Ordinal",
     "TimeUnit",
     "check_values",
-    "least_and_most",
 ]
 
 
@@ -64,27 +62,6 @@ class NumberScale(enum.Enum):
 
     LINEAR = "linear"
     LOG = "log"
-
-
-class CellType(enum.Enum):
-    """How a data frame keeps the cells of a column, where that is not pandas' own choice for its kind."""
-
-    BOOL = "bool"
-    CATEGORY = "category"
-    INT8 = "int8"
-    INT16 = "int16"
-    INT32 = "int32"
-    INT64 = "int64"
-    UINT8 = "uint8"
-    UINT16 = "uint16"
-    UINT32 = "uint32"
-    FLOAT32 = "float32"
-    FLOAT64 = "float64"
-
-
-_WHOLE = (
-    CellType.INT8, CellType.INT16, CellType.INT32, CellType.INT64, CellType.UINT8, CellType.UINT16, CellType.UINT32
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -123,7 +100,7 @@ class Continuous:
                 f"column {self.name!r}: decimals must lie between 0 and 12, got {self.decimals}"
             )
         _check_grid(self)
-        _check_stored(self.name, self.stored_as, (CellType.FLOAT32, CellType.FLOAT64))
+        check_stored(self.name, self.stored_as, (CellType.FLOAT32, CellType.FLOAT64))
 
     @property
     def unit(self) -> float:
@@ -165,8 +142,8 @@ class Integer:
                 "which float32 cannot tell apart. Narrow the bounds, or declare it continuous."
             )
         _check_grid(self)
-        _check_stored(self.name, self.stored_as, (*_WHOLE, CellType.FLOAT32, CellType.FLOAT64))
-        if not opened and self.stored_as is not None and not _holds(self.stored_as, self.lower, self.upper):
+        check_stored(self.name, self.stored_as, (*WHOLE_TYPES, CellType.FLOAT32, CellType.FLOAT64))
+        if not opened and self.stored_as is not None and not holds(self.stored_as, self.lower, self.upper):
             raise SchemaError(
                 f"column {self.name!r}: {self.stored_as.value} cannot hold {self.lower} to {self.upper}"
             )
@@ -210,7 +187,7 @@ class Categorical:
             raise SchemaError(
                 f"column {self.name!r}: unknown = {self.unknown!r} is not one of its categories; add it"
             )
-        _check_stored_values(self.name, self.categories, self.stored_as)
+        check_stored_values(self.name, self.categories, self.stored_as)
 
     @property
     def values(self) -> tuple[str, ...]:
@@ -232,7 +209,7 @@ class Binary:
         _check_name(self.name)
         check_values(self.name, self.values)
         if self.stored_as is not CellType.BOOL:
-            _check_stored_values(self.name, self.values, self.stored_as)
+            check_stored_values(self.name, self.values, self.stored_as)
 
 
 @dataclass(frozen=True)
@@ -248,7 +225,7 @@ class Ordinal:
     def __post_init__(self) -> None:
         _check_name(self.name)
         check_values(self.name, self.levels)
-        _check_stored_values(self.name, self.levels, self.stored_as)
+        check_stored_values(self.name, self.levels, self.stored_as)
 
     @property
     def values(self) -> tuple[str, ...]:
@@ -357,37 +334,6 @@ def _check_grid(column: Continuous | Integer) -> None:
             f"{place}: {column.lower} to {column.upper} spans too many magnitudes of {column.unit} for a "
             "logarithmic scale; set a larger step"
         )
-
-
-def _check_stored(name: str, stored: CellType | None, allowed: tuple[CellType, ...]) -> None:
-    if stored is not None and stored not in allowed:
-        words = ", ".join(kind.value for kind in allowed)
-        raise SchemaError(f"column {name!r}: stored_as is {stored.value}, but such a column can be {words}")
-
-
-def _check_stored_values(name: str, values: tuple[str, ...], stored: CellType | None) -> None:
-    """Refuse a type of numbers for categories that are not written as such numbers."""
-    _check_stored(name, stored, (CellType.CATEGORY, *_WHOLE, CellType.FLOAT64))
-    if stored in (None, CellType.CATEGORY):
-        return
-    for value in values:
-        if not re.fullmatch(r"0|-?[1-9]\d*", value) or not _holds(stored, int(value), int(value)):
-            raise SchemaError(f"column {name!r}: {value!r} cannot be stored as {stored.value}")
-
-
-def _holds(stored: CellType, lower: int, upper: int) -> bool:
-    least, most = least_and_most(stored)
-    return least <= lower and upper <= most
-
-
-def least_and_most(stored: CellType | None) -> tuple[float, float]:
-    """Between which whole numbers a type holds each one."""
-    if stored not in _WHOLE:
-        most = 2**24 if stored is CellType.FLOAT32 else 2**53
-        return -most, most
-    signed = not stored.value.startswith("u")
-    bits = int(stored.value.removeprefix("u").removeprefix("int"))
-    return (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if signed else (0, 2**bits - 1)
 
 
 def _moment(name: str, side: str, given: object) -> dt.datetime:

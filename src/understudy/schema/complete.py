@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from understudy.errors import SchemaError
+from understudy.schema.cells import least_and_most
 from understudy.schema.columns import (
     GRID_LIMIT,
     Categorical,
@@ -15,7 +16,6 @@ from understudy.schema.columns import (
     Datetime,
     Integer,
     TimeUnit,
-    least_and_most,
 )
 from understudy.schema.discover import DISCOVER, FIRST_YEAR, LAST_YEAR, open_facts
 from understudy.schema.schemas import TableSchema
