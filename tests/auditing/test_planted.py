@@ -38,10 +38,6 @@ TESTS = {
 }
 DPSGD = ["tests/dpsgd"]
 
-MISSED = {"cells of piles chosen by exact counts"}
-"""What neither instrument finds yet; taken off here by whoever finds a way."""
-
-
 def finished(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
     paths = {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT / 'tests'}", "OMP_NUM_THREADS": "1"}
     return subprocess.run(
@@ -78,7 +74,7 @@ def test_every_planted_bug_is_found_and_most_by_the_audit(capsys: pytest.Capture
             rows.append((name, tests, audit))
             sys.stdout.write(f"| {name} | {'caught' if tests else 'missed'} | {audit or 'missed'} |\n")
             sys.stdout.flush()
-    assert {name for name, tests, audit in rows if not tests and not audit} == MISSED
+    assert all(tests or audit for _, tests, audit in rows)
     assert sum(bool(audit) for name, _, audit in rows if name in FIRST) >= 12
 
 
@@ -88,10 +84,11 @@ def test_every_planted_bug_is_found_and_most_by_the_audit(capsys: pytest.Capture
         ("one noise key for all draws of a run", "shared-noise"),
         ("halves of Box and Muller equal", "repeated-noise"),
         ("only the first long code records are shortened", "code counts"),
+        ("cells of piles chosen by exact counts", "little-noise"),
     ],
 )
 def test_an_audit_finds_what_it_once_passed(name: str, reading: str) -> None:
-    """Reused noise, repeated noise and a bound for the first batch only fail by the reading that is for them."""
+    """Reused or repeated noise, a bound for the first batch and exact choices fail by the reading for them."""
     audited = finished("tests/planted_bugs.py", name)
     assert audited.returncode == 3, audited.stderr
     assert reading in audited.stdout

@@ -1,5 +1,7 @@
-"""What an audit looks at besides the run as planned: a private number of rows, a published evaluation, and a resume.
+"""What an audit looks at besides the run as planned: little noise, a private number of rows, an evaluation, a resume.
 
+* `little-noise`: where counts stand far above their noise they decide what is asked next, which they do not among a
+  few stand-in records; with equal histories a record must not show there either.
 * `private-rows`: the same run with its number of rows counted instead of declared must not use the exact number.
 * `published-evaluation`: what one row changes in the counts that an evaluation publishes, against their sensitivity.
 * `resume`: a run that a crash interrupted must not draw again what was charged before.
@@ -21,7 +23,7 @@ from understudy.door.door import Door
 from understudy.door.noise import SeededNoise
 from understudy.evaluation.layout import Layout
 from understudy.evaluation.queries import MeasureCounts
-from understudy.privacy.mechanisms import Charge, GaussianRelease
+from understudy.privacy.mechanisms import Charge, GaussianRelease, Selection
 from understudy.run.checkpoint import Checkpoints
 from understudy.run.run import Run
 from understudy.schema import TableSchema, unit_words
@@ -35,9 +37,17 @@ if TYPE_CHECKING:
     from understudy.planning import Plan
     from understudy.schema import Schema
 
-__all__ = ["evaluation_reading", "private_rows_reading", "resume_reading", "with_private_rows"]
+__all__ = [
+    "evaluation_reading",
+    "little_noise_reading",
+    "private_rows_reading",
+    "resume_reading",
+    "with_private_rows",
+]
 
 _TOLERANCE = 1e-9
+_LITTLE = 1e-6
+"""What the noise is multiplied by where decisions are to follow from counts alone."""
 
 
 def with_private_rows(plan: Plan, schema: Schema) -> Plan | None:
@@ -61,6 +71,25 @@ def private_rows_reading(seen: Rehearsed) -> Reading:
     if seen.leaked:
         says = f"the exact number of rows shows in {', '.join(seen.leaked[:3])}."
     return Reading("private-rows", _fails(bool(leaks)), leaks, leaks, leaks, 0.0, says)
+
+
+def with_little_noise(plan: Plan) -> Plan:
+    """The plan with so little noise that whatever noisy counts decide is decided as it would be among many records."""
+    charges = tuple(
+        Charge(one.purpose, replace(one.mechanism, noise_multiplier=one.mechanism.noise_multiplier * _LITTLE))
+        for one in plan.run_charges
+        if not isinstance(one.mechanism, Selection)
+    )
+    return replace(plan, charges=charges)
+
+
+def little_noise_reading(seen: Rehearsed) -> Reading:
+    """Whether a record shows in what is decided by counts that stand far above their noise, all releases the same."""
+    leaks = float(len(seen.leaked))
+    says = "with hardly any noise, every decision still follows from what was released."
+    if seen.leaked:
+        says = f"one record shows in {', '.join(seen.leaked[:3])} when counts stand far above their noise."
+    return Reading("little-noise", _fails(bool(leaks)), leaks, leaks, leaks, 0.0, says)
 
 
 def evaluation_reading(schema: Schema, rows: Rows, canaries: list[Rows]) -> Reading | None:

@@ -28,6 +28,7 @@ from understudy.auditing.people import with_person
 from understudy.auditing.readings import Spread, every_tensor_of
 from understudy.auditing.verdict import Outcome, Reading
 from understudy.errors import RecipeError
+from understudy.privacy.composition import repetitions
 from understudy.privacy.mechanisms import Charge, GaussianRelease, GaussianThreshold, SubsampledGaussian
 from understudy.records.encode import encoded_shape
 from understudy.run.fit import rehearse
@@ -120,7 +121,9 @@ def rehearse_with_canaries(
             ear,
             seed,
         )
-        leaked |= {name for one, other in zip(expected, found, strict=True) for name in differing(one, other)}
+        leaked |= ear.strayed | {
+            name for one, other in zip(expected, found, strict=True) for name in differing(one, other)
+        }
         ears.append(ear)
     heard = tuple(tuple(ear.draws) for ear in ears)
     return Rehearsed(shortened, heard, tuple(sorted(leaked)), probes(noise()))
@@ -138,7 +141,7 @@ def probes(noise: Noise) -> tuple[Draw, Draw]:
 def readings_besides(
     plan: Plan, schema: Schema, noise: Callable[[], Noise], *, seed: int = 0
 ) -> list[Reading]:
-    """What else may draw: the run with a private number of rows, a published evaluation, a resumed run.
+    """What else may draw or leak: the run with hardly any noise, or a private number of rows; evaluations; resuming.
 
     Arguments as for `rehearse_with_canaries`.
     """
@@ -146,6 +149,8 @@ def readings_besides(
     short = _shortened(plan, schema)
     short = replace(short, recipe=replace(short.recipe, steps=_STEPS))  # type: ignore[type-var]
     found = [besides.resume_reading(short, rows, _public_rows(schema, seed))]
+    loud = rehearse_with_canaries(besides.with_little_noise(plan), schema, noise, seed=seed)
+    found.append(besides.little_noise_reading(loud))
     hidden = besides.with_private_rows(plan, schema)
     if hidden is not None:
         seen = rehearse_with_canaries(hidden, schema, noise, seed=seed, canaries=1)
@@ -262,17 +267,18 @@ def rehearsal_readings(seen: Rehearsed, alpha: float) -> list[Reading]:
         seen: the rehearsals.
         alpha: the probability of a false alarm, shared by the readings of noise.
     """
-    expected = sum(_count(charge) for charge in seen.plan.charges)
+    expected = sum(repetitions(charge) for charge in seen.plan.charges)
     made = [len(draws) for draws in seen.draws]
     every = [
         [len(_of(seen, draws, number)) for number in range(len(seen.plan.charges))] for draws in seen.draws
     ]
     says = f"{max(made)} noisy releases were made and {expected} are charged."
-    charged = [_count(charge) for charge in seen.plan.charges]
+    charged = [repetitions(charge) for charge in seen.plan.charges]
     wrong = any(count != expected for count in made) or any(one != charged for one in every)
+    asked = {tuple(len(one.before) for one in draws if one.selected is None) for draws in seen.draws}
     found = [Reading("draws", _fails(wrong), float(max(made)), min(made), max(made), expected, says)]
     found.append(_interference(seen))
-    if wrong:
+    if wrong or len(asked) > 1:
         return found
     spreads = {charge.purpose: _spread(seen, number) for number, charge in enumerate(seen.plan.charges)}
     spreads["the source"] = _spread_of(seen.source[0].noise)
@@ -288,18 +294,6 @@ def rehearsal_readings(seen: Rehearsed, alpha: float) -> list[Reading]:
         if isinstance(charge.mechanism, (GaussianRelease, GaussianThreshold, SubsampledGaussian)):
             found.append(_release(seen, number, charge.mechanism, high))
     return found
-
-
-def _count(charge: Charge) -> int:
-    match charge.mechanism:
-        case SubsampledGaussian(steps=steps):
-            return steps
-        case GaussianRelease(count=count):
-            return count
-        case GaussianThreshold():
-            return 1
-        case _:
-            return 0
 
 
 def _interference(seen: Rehearsed) -> Reading:
@@ -374,7 +368,7 @@ def _release(
     purpose = seen.plan.charges[number].purpose
     separations = _separations(seen, number)
     applied = min(_applied([s], high) for canary in separations for s in canary)
-    sigma, times = claimed.noise_multiplier, _count(seen.plan.charges[number])
+    sigma, times = claimed.noise_multiplier, repetitions(seen.plan.charges[number])
     says = (
         f"{purpose}: noise is at most {applied:.4g} times what one record changed (charged {sigma:.4g}, "
         f"{times} release{'s' if times > 1 else ''})."
