@@ -1,9 +1,10 @@
 """Memory and time over the number of rows, and two processes beside one, measured side by side in one run.
 
-Run `python -m benchmarks.scale [--rows N] [--small N] [--columns N] [--steps N] [--only growth|processes]`. Growth fits
-made-up tables of two sizes from Parquet files, each in a process of its own. Processes take the same steps on the same
-records alone and in twos, in turn. Seconds of the processor are those of the slowest process: on a machine with other
-work they tell what the wall clock would say on a free one, but for the time that messages travel.
+Run `python -m benchmarks.scale [--rows N] [--small N] [--columns N] [--steps N] [--only growth|processes]
+[--tables FOLDER]`. Growth fits made-up tables of two sizes from Parquet files, each in a process of its own. Processes
+take the same steps on the same records alone and in twos, in turn. Seconds of the processor are those of the slowest
+process: on a machine with other work they tell what the wall clock would say on a free one, but for the time that
+messages travel.
 """
 
 from __future__ import annotations
@@ -196,17 +197,19 @@ def in_processes(name: str, size: int, steps: int) -> dict[str, float]:
 # ----------------------------------------------------------------------------------------- the tables
 
 
-def growth(small: int, rows: int, columns: int) -> dict[str, Any]:
-    """A fit of a small table and of a large one, each in a process of its own."""
+def growth(small: int, rows: int, columns: int, kept: Path | None) -> dict[str, Any]:
+    """A fit of a small table and of a large one, each in a process of its own; tables may be kept in a folder."""
     found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder:
         for count in (small, rows):
-            path = Path(folder) / f"{count}.parquet"
-            write_table(path, count, made_up_schema(columns))
+            path = (kept or Path(folder)) / f"{count}.parquet"
+            if not path.exists():
+                write_table(path.with_suffix(".part"), count, made_up_schema(columns))
+                path.with_suffix(".part").rename(path)
             words = ["-m", "benchmarks.scale", "--fit", str(path), "--columns", str(columns)]
             done = subprocess.run([sys.executable, *words], stdout=subprocess.PIPE, text=True, check=True)
             found[f"{count:,}"] = json.loads(done.stdout.splitlines()[-1])
-            path.unlink()
+            print(f"{count:,}: {found[f'{count:,}']}", file=sys.stderr)
     one, other = found.values()
     print(f"| rows × {columns} | peak memory, MiB | CPU µs a row | to read | to count | wall seconds |")
     print("|---|---|---|---|---|---|")
@@ -244,6 +247,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--columns", type=int, default=30)
     parser.add_argument("--steps", type=int, default=5)
     parser.add_argument("--only", choices=("growth", "processes"))
+    parser.add_argument(
+        "--tables", type=Path, help="a folder that keeps the made-up tables for the next time"
+    )
     parser.add_argument("--json", type=Path)
     parser.add_argument("--worker", choices=list(WORK), help=argparse.SUPPRESS)
     parser.add_argument("--fit", type=Path, help=argparse.SUPPRESS)
@@ -256,7 +262,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     found: dict[str, Any] = {}
     if given.only != "processes":
-        found["growth"] = growth(given.small, given.rows, given.columns)
+        found["growth"] = growth(given.small, given.rows, given.columns, given.tables)
     if given.only != "growth":
         found["processes"] = processes(given.steps)
     if given.json is not None:

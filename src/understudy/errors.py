@@ -15,6 +15,7 @@ UnderstudyError
 ├── CallError            a function was called with arguments that it does not take
 ├── OutOfMemory          a private step does not fit in memory, however it is cut
 ├── RanksError           the processes of one run disagree, or one of them is lost
+├── PartsError           parts of a fit are missing, doubled, or not those of its round
 ├── ContractError        a synthesizer does not keep what every synthesizer promises
 ├── Interrupted          a run was asked to stop, and stopped in order
 ├── StudioError          a page of the studio was asked for something that it does not do
@@ -42,6 +43,7 @@ __all__ = [
     "LedgerError",
     "MissingDataset",
     "OutOfMemory",
+    "PartsError",
     "PlanError",
     "RanksError",
     "RecipeError",
@@ -120,6 +122,10 @@ class CheckpointError(UnderstudyError):
 
 class RanksError(UnderstudyError):
     """The processes of one run disagree, or one of them is lost."""
+
+
+class PartsError(UnderstudyError):
+    """Parts that were counted apart are missing, doubled, or not those of this round of a fit."""
 
 
 class ContractError(UnderstudyError):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["app", "main", "program"]
 
 _COMMANDS = (
-    "demo", "plan", "fit", "sample", "statistics", "inspect", "evaluate", "report", "serve", "studio", "sweep"
+    "demo", "plan", "count", "fit", "sample", "statistics", "inspect", "evaluate", "report", "serve", "studio", "sweep"
 )  # fmt: skip
 _GROUPS = ("audit", "recipes", "schema", "ledger", "reproduce")
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from understudy.cli.console import complain, err, print_json, say, show_plan, warn_not_private
+from understudy.cli.count import release_from_parts
 from understudy.cli.options import (
     AcceptLargeDelta,
     AsJson,
@@ -57,8 +58,8 @@ __all__ = ["fit_command"]
 
 
 def fit_command(
-    data: PrivateData,
     out: Annotated[Path, typer.Option(help="Folder of the release; must not exist yet.")],
+    data: PrivateData = "",
     epsilon: Annotated[float | None, typer.Option(help="The budget's ε.")] = None,
     delta: Delta = 1e-5,
     schema: SchemaFile = None,
@@ -84,6 +85,10 @@ def fit_command(
         typer.Option(help="Write the losses to this CSV; only of runs that are NOT PRIVATE anyway."),
     ] = None,
     plan: Annotated[Path | None, typer.Option(help="A plan saved by `understudy plan --save`.")] = None,
+    parts: Annotated[
+        Path | None,
+        typer.Option(help="Instead of DATA: a folder of parts from `understudy count`, with --plan."),
+    ] = None,
     public: Annotated[str | None, typer.Option(help="Declared public data of the same schema.")] = None,
     adjacency: Neighbours = Adjacency.ADD_OR_REMOVE_ONE,
     ledger: LedgerFile = None,
@@ -149,6 +154,26 @@ def fit_command(
     from understudy.run.fit import stages_of
     from understudy.run.processes import joined, started
 
+    if parts is not None:
+        others: tuple[object, ...] = (
+            data,
+            epsilon,
+            schema,
+            query,
+            recipe,
+            rows,
+            batch,
+            batch_cap,
+            sigma,
+            steps,
+        )
+        others += (clip, capacity, time_budget, stages, losses, public, threads, processes, cache, resume)
+        if plan is None or any(others) or own_shards or no_privacy:
+            raise PlanError("--parts goes with --plan, --out, --ledger and --dataset, and with nothing else.")
+        _tell(release_from_parts(parts, plan, out, ledger, dataset, insecure_seed), as_json=as_json)
+        return
+    if not data:
+        raise PlanError("say what to train on: DATA, or --parts with --plan.")
     stops = _stops(stages, steps, time_budget)
     steps = stops[-1] if stops else steps
     with started(processes, sys.argv[1:]), joined(timedelta(minutes=wait), device) as ranks:
@@ -347,6 +372,8 @@ def _shown_to_the_curator() -> Iterator[None]:
 
 
 def _tell(released: dict[Path, Release], *, as_json: bool) -> None:
+    if not released:
+        return
     *_, (out, release) = released.items()
     if not release.card.private:
         warn_not_private(release.card.warnings)

@@ -8,19 +8,15 @@ release is saved.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from safetensors import SafetensorError
-from safetensors.torch import load, save
-
-from understudy import codec, files
 from understudy.discovery.discover import Discovered
 from understudy.errors import CheckpointError
 from understudy.planning import Plan
+from understudy.run.working_files import facts_and_tensors, write_working_file
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -35,7 +31,6 @@ __all__ = [
 ]
 
 FORMAT = 2
-_KEY = "understudy"
 
 
 @dataclass(frozen=True)
@@ -88,11 +83,7 @@ def save_checkpoint(path: Path, state: RunState, tensors: Mapping[str, Tensor]) 
     Raises:
         CheckpointError: the disk refuses; the older checkpoint is untouched.
     """
-    blob = save(
-        {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()},
-        metadata={_KEY: codec.to_json(state)},
-    )
-    files.write_whole(path, blob, error=CheckpointError, private=True)
+    write_working_file(path, state, tensors, error=CheckpointError)
 
 
 def load_checkpoint(path: Path) -> tuple[RunState, dict[str, Tensor]]:
@@ -124,15 +115,4 @@ def checkpoint_of(path: Path, blob: bytes) -> tuple[RunState, dict[str, Tensor]]
     Raises:
         CheckpointError: they are damaged or of another format.
     """
-    try:
-        tensors = load(blob)
-        header = json.loads(blob[8 : 8 + int.from_bytes(blob[:8], "little")])
-    except (SafetensorError, ValueError, KeyError, OverflowError) as problem:
-        raise CheckpointError(f"{path} is not a checkpoint: {problem}.") from problem
-    metadata = header.get("__metadata__") or {}
-    if _KEY not in metadata:
-        raise CheckpointError(f"{path} is not a checkpoint of a run.")
-    state = codec.from_json(RunState, metadata[_KEY], error=CheckpointError)
-    if state.format != FORMAT:
-        raise CheckpointError(f"{path} has format {state.format}; this version reads format {FORMAT}.")
-    return state, tensors
+    return facts_and_tensors(RunState, path, blob, "a checkpoint", error=CheckpointError)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from understudy.data.stream import Stream
     from understudy.door.ranks import Ranks
     from understudy.records.encode import Encoded
+    from understudy.run.shards import Shard
     from understudy.schema import Schema
 
 __all__ = ["LARGE", "private_rows", "watched"]
@@ -39,7 +40,7 @@ _FILES_EACH = 4
 def private_rows(
     data: object,
     schema: Schema,
-    ranks: Ranks,
+    ranks: Ranks | Shard,
     shards: Shards,
     *,
     key: bytes = b"",
@@ -54,7 +55,7 @@ def private_rows(
     Args:
         data: whatever `read` takes.
         schema: the public description.
-        ranks: the processes.
+        ranks: this process among the others, or this shard.
         shards: what `data` is to each of them.
         key: for the fingerprint; drawn for this one comparison, and the same in all processes.
         cache: the folder of the working copy, which is then used for files of any size.
@@ -99,7 +100,9 @@ def watched(data: object, schema: Schema, on_note: Callable[[str], None] | None)
     return records
 
 
-def _streamed(stream: Stream, schema: Schema, ranks: Ranks, shards: Shards, cache: Path | None) -> Rows:
+def _streamed(
+    stream: Stream, schema: Schema, ranks: Ranks | Shard, shards: Shards, cache: Path | None
+) -> Rows:
     dealt = ranks.size > 1 and shards is Shards.DEALT
     by_file = dealt and len(stream.places) >= _FILES_EACH * ranks.size
     kept, seen = RowCache(schema, cache), 0

@@ -77,6 +77,7 @@ class Run:
         watch_losses: tell losses; refused for a private run.
         on_progress: called after each step, in the first process.
         ranks: the processes of this run.
+        fitter_seed: of what is free; drawn if left out.
     """
 
     def __init__(
@@ -92,6 +93,7 @@ class Run:
         watch_losses: bool = False,
         on_progress: Callable[[Progress], None] | None = None,
         ranks: Ranks = ALONE,
+        fitter_seed: int | None = None,
     ) -> None:
         if plan.schema is None:
             raise PlanError(
@@ -105,6 +107,7 @@ class Run:
             )
         self._watch_losses = watch_losses
         self._plan, self._checkpoints, self._seed, self._ranks = plan, checkpoints, seed, ranks
+        self._fitter_seed = seed if fitter_seed is None else fitter_seed
         self._account = account if ranks.first else None
         self._noise: Noise = noise or (SecureNoise() if seed is None else SeededNoise(seed, rank=ranks.rank))
         self._make_door, self._on_progress = door, on_progress if ranks.first else None
@@ -125,8 +128,8 @@ class Run:
         return self._plan.schema if self._discovered is None else self._discovered.schema
 
     def _make_fitter(self) -> None:
-        together = self._seed is None and self._ranks.size > 1
-        seed = self._ranks.shared_seed() if together else self._seed
+        together = self._fitter_seed is None and self._ranks.size > 1
+        seed = self._ranks.shared_seed() if together else self._fitter_seed
         self._fitter = self._plan.recipe.fitter(self.schema, seed=seed, device=self._device)
 
     def _load(self) -> tuple[RunState, dict[str, Tensor]] | None:

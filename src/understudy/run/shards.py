@@ -6,19 +6,28 @@ import enum
 import hashlib
 import hmac
 import secrets
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from understudy.errors import RanksError
+from understudy.errors import PartsError, RanksError
 
 if TYPE_CHECKING:
     from understudy.door.ranks import Ranks
     from understudy.door.source import Rows
     from understudy.records.encode import Encoded
 
-__all__ = ["Shards", "dealt", "fingerprint", "own_part", "refuse_differences", "refuse_same_shard"]
+__all__ = [
+    "Shard",
+    "Shards",
+    "dealt",
+    "ends_of",
+    "fingerprint",
+    "own_part",
+    "refuse_differences",
+    "refuse_same_shard",
+]
 
 _COMPARED = 4096
 """Rows at each end of a shard by which it is told from another."""
@@ -34,7 +43,34 @@ class Shards(enum.Enum):
     """Each process is given a shard of its own; together they are the data."""
 
 
-def own_part(encoded: Encoded, ranks: Ranks, shards: Shards) -> Encoded:
+@dataclass(frozen=True)
+class Shard:
+    """Which part of the records is meant: that of number `rank` of `size`, counted from 0."""
+
+    rank: int
+    size: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.rank < self.size:
+            raise PartsError(f"shards are numbered from 1 to {self.size}, got {self}.")
+
+    def __str__(self) -> str:
+        return f"{self.rank + 1}/{self.size}"
+
+    @classmethod
+    def of(cls, text: str) -> Shard:
+        """The shard that a text such as 3/8 names.
+
+        Raises:
+            PartsError: it names none.
+        """
+        number, _, size = text.partition("/")
+        if not (number.isdecimal() and size.isdecimal()):
+            raise PartsError(f"--shard takes a number and how many there are, such as 3/8, got {text!r}.")
+        return cls(int(number) - 1, int(size))
+
+
+def own_part(encoded: Encoded, ranks: Ranks | Shard, shards: Shards) -> Encoded:
     """The records of this process, among those that it was given.
 
     Raises:
@@ -50,7 +86,7 @@ def own_part(encoded: Encoded, ranks: Ranks, shards: Shards) -> Encoded:
     return encoded
 
 
-def dealt(encoded: Encoded, ranks: Ranks) -> Encoded:
+def dealt(encoded: Encoded, ranks: Ranks | Shard) -> Encoded:
     """The part of this process: every record, and every person with all records, belongs to exactly one process.
 
     All processes number persons alike, since all were given the same records; a part without any is fine.
@@ -92,6 +128,14 @@ def refuse_differences(said: str, ranks: Ranks) -> None:
         )
 
 
+def ends_of(rows: Rows, ranks: Ranks | Shard, key: bytes) -> str:
+    """A hash of the first and last rows of a shard, under a key; all empty shards differ."""
+    code = hmac.new(key, digestmod=hashlib.sha256)
+    for part in (rows.x[:_COMPARED], rows.x[-_COMPARED:]):
+        code.update(np.ascontiguousarray(np.asarray(part)).tobytes())
+    return code.hexdigest() if len(rows) else f"shard {ranks.rank} has no records"
+
+
 def refuse_same_shard(rows: Rows, ranks: Ranks) -> None:
     """Refuse to go on if two processes hold the same shard, told by its first and last rows.
 
@@ -102,10 +146,7 @@ def refuse_same_shard(rows: Rows, ranks: Ranks) -> None:
         RanksError: with the numbers of two processes.
     """
     key = ranks.shared_bytes(secrets.token_bytes(32))
-    code = hmac.new(key, digestmod=hashlib.sha256)
-    for part in (rows.x[:_COMPARED], rows.x[-_COMPARED:]):
-        code.update(np.ascontiguousarray(np.asarray(part)).tobytes())
-    said = ranks.told(code.hexdigest() if len(rows) else f"process {ranks.rank} has no records")
+    said = ranks.told(ends_of(rows, ranks, key))
     first: dict[str, int] = {}
     for number, one in enumerate(said):
         if first.setdefault(one, number) != number:

@@ -82,7 +82,7 @@ class TableColumn:
     def cells(self, x: NDArray[Any]) -> Ints:
         """The cell of every encoded record; always a valid one, whatever the record holds."""
         if self.scale is Scale.CATEGORY:
-            found: Ints = np.nan_to_num(x[:, self.start : self.start + self.width]).argmax(axis=1)
+            found: Ints = x[:, self.start : self.start + self.width].argmax(axis=1)
             return found
         values = x[:, self.start]
         if self.grid is not None:

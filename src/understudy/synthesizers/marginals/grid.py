@@ -183,11 +183,13 @@ class Grid:
 
     def _numbered(self, ordinary: Ints) -> Ints:
         """The numbers of ordinary values, which are counted without the special ones between them."""
-        return ordinary + np.searchsorted(self._after, ordinary, side="right")
+        return (
+            ordinary + np.searchsorted(self._after, ordinary, side="right") if len(self._after) else ordinary
+        )
 
     def _ordinary(self, index: Ints) -> Ints:
         """Numbers as counted without the special values between ordinary ones."""
-        return index - np.searchsorted(self._places, index, side="left")
+        return index - np.searchsorted(self._places, index, side="left") if len(self._places) else index
 
 
 def grid_of(column: Continuous | Integer | Datetime) -> Grid:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
 
+_LISTED = 2**20
+"""The outcomes of all values of a grid are listed up to this size."""
 _LEAST = 1e-12
 """The mass of one value in an outcome that noise left without any."""
 
@@ -60,7 +62,15 @@ class Outcomes:
 
     def of(self, index: Ints) -> Ints:
         """The outcome of each value of the grid."""
+        if self.stretches.size <= _LISTED:
+            return self._listed[index].astype(np.int64)
         return self.which[np.searchsorted(self.stretches.starts, index, side="right") - 1]
+
+    @cached_property
+    def _listed(self) -> NDArray[np.unsignedinteger]:
+        """The outcome of every value, which is faster to look up than its stretch is to find."""
+        small = np.min_scalar_type(int(self.which.max()))
+        return np.repeat(self.which.astype(small), self.stretches.lengths)
 
     def drawn(self, outcome: Ints, grid: Grid, round_shares: Floats, uniform: Floats) -> Ints:
         """A value of the grid within each of these outcomes.

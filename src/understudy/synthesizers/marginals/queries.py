@@ -50,7 +50,7 @@ class CellCounts(ABC):
         sizes: the number of cells of each marginal.
     """
 
-    rows_at_once: ClassVar[int] = 2**16
+    rows_at_once: ClassVar[int] = 2**13
 
     def __init__(self, sizes: Sequence[int]) -> None:
         self._sizes = list(sizes)
@@ -70,8 +70,9 @@ class CellCounts(ABC):
         labels = None if batch.labels is None else batch.labels.numpy()
         for place, cells in enumerate(self._cells(x, labels)):
             size = self._sizes[place]
-            inside = cells[(cells >= 0) & (cells < size)]
-            sums[place] += torch.from_numpy(np.bincount(inside, minlength=size))
+            if len(cells) and (cells.min() < 0 or cells.max() >= size):
+                cells = cells[(cells >= 0) & (cells < size)]  # noqa: PLW2901
+            sums[place] += torch.from_numpy(np.bincount(cells, minlength=size))
 
     @abstractmethod
     def _cells(self, x: NDArray[np.float32], labels: Cells | None) -> Iterator[Cells]:
@@ -169,7 +170,7 @@ class ProductSums:
         of_class: the lean of each class, cut likewise; None without a label.
     """
 
-    rows_at_once: ClassVar[int] = 2**14
+    rows_at_once: ClassVar[int] = 2**13
 
     def __init__(
         self, columns: Sequence[KnownColumn], leaning: Mapping[int, Floats], of_class: Floats | None
@@ -197,9 +198,14 @@ class ProductSums:
         signs = torch.from_numpy(
             np.stack([lean[self._columns[i].outcome(x)] for i, lean in self._leaning.items()], axis=1)
         )
-        sums[0][0] += sums_of_products(signs, torch.ones(len(x), dtype=torch.float64))
-        if self._of_class is not None:
-            assert batch.labels is not None
-            known = of_known_class(batch.labels, len(self._of_class))
-            lean = torch.where(known, self._of_class[torch.where(known, batch.labels, 0)], 0.0)
-            sums[0][1] += sums_of_products(signs, lean)
+        if self._of_class is None:
+            sums[0][0] += sums_of_products(signs)
+            return
+        assert batch.labels is not None
+        known = of_known_class(batch.labels, len(self._of_class))
+        classes = torch.where(known, batch.labels, len(self._of_class))
+        for one in torch.unique(classes).tolist():  # so that no product is computed twice
+            part = sums_of_products(signs[classes == one])
+            sums[0][0] += part
+            if one < len(self._of_class):
+                sums[0][1] += self._of_class[one] * part

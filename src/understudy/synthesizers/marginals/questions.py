@@ -51,17 +51,18 @@ def leans(masses: Floats, rates: Floats | None, *, ordered: bool) -> Floats:
     return np.clip((signs - mean) / (1 + abs(mean)), -1, 1)
 
 
-def sums_of_products(leaning: Tensor, weights: Tensor) -> Tensor:
+def sums_of_products(leaning: Tensor, weights: Tensor | None = None) -> Tensor:
     """For every three columns, in the order of `itertools.combinations`, the weighted sum of their leans' product.
 
     Args:
         leaning: of each record (or component) and column.
-        weights: of each record (or component).
+        weights: of each record (or component); 1 if left out.
     """
     columns, found = leaning.shape[1], [leaning.new_zeros(0)]
     for i in range(columns - 2):
         later = leaning[:, i + 1 :]
-        products = (later * (leaning[:, i] * weights)[:, None]).T @ later
+        own = leaning[:, i] if weights is None else leaning[:, i] * weights
+        products = (later * own[:, None]).T @ later
         above = torch.triu_indices(len(products), len(products), 1)
         found.append(products[above[0], above[1]])
     return torch.cat(found)
