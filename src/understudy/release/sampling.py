@@ -19,7 +19,7 @@ from understudy.records.images import Images
 from understudy.records.rules import keeping_rules
 from understudy.release.release import release_of
 from understudy.release.weights import model_with
-from understudy.schema import Binary, Categorical, Ordinal, TableSchema
+from understudy.schema import Binary, Categorical, ImageSchema, Ordinal, TableSchema
 from understudy.synthesizers.protocol import Request
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ __all__ = ["class_weights", "sample", "sample_chunks", "with_given"]
 CHUNK = 4096
 """Records that are made at a time; bounds the memory of a draw of any size."""
 _NUMBERS = 2**22
-"""Numbers of a table that are made at a time: narrow tables come in larger chunks, which takes less time."""
+"""Numbers of a table or of images that are made at a time: narrow tables come in larger chunks, which is faster."""
 _LENDERS = 1024
 """How many rows are drawn at least, where rows that break a rule take values of others."""
 _TRIES = 5
@@ -274,6 +274,8 @@ def _class_counts(wanted: Mapping[str, int], classes: tuple[str, ...]) -> list[t
 
 def _at_once(schema: Schema) -> int:
     """Records of a chunk."""
+    if isinstance(schema, ImageSchema):
+        return max(8, min(CHUNK, _NUMBERS // math.prod(encoded_shape(schema))))
     if not isinstance(schema, TableSchema):
         return CHUNK
     return min(max(_NUMBERS // encoded_shape(schema)[0], 256), 8 * CHUNK)

@@ -40,6 +40,7 @@ from understudy.schema.rules import (
     Sum,
 )
 from understudy.schema.schemas import (
+    Augmentation,
     CodeSchema,
     ImageSchema,
     LongFile,
@@ -59,6 +60,7 @@ __all__ = [
     "FIRST_YEAR",
     "GRID_LIMIT",
     "LAST_YEAR",
+    "Augmentation",
     "Binary",
     "Categorical",
     "CellType",

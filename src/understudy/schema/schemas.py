@@ -20,6 +20,7 @@ from understudy.schema.person import PersonUnit
 from understudy.schema.rules import Rule, check_rules
 
 __all__ = [
+    "Augmentation",
     "CodeSchema",
     "ImageSchema",
     "Schema",
@@ -35,6 +36,14 @@ __all__ = [
 
 PLAIN_CSV = FileFormat()
 """Files with a header, and cells as pandas and spreadsheets in English write them."""
+
+
+class Augmentation(enum.Enum):
+    """How synthetic images may be varied without becoming something else."""
+
+    WARP = "warp"
+    MIRROR = "mirror"
+    NONE = "none"
 
 
 class UnknownCodes(enum.Enum):
@@ -163,6 +172,9 @@ class ImageSchema(PersonUnit):
         convert: read colour as grey, or grey as colour, where files are not as `channels` says; otherwise refused.
         classes: the names of the classes, or None without labels.
         label_weights: the PUBLIC share of each class, or None if not public.
+        augmentation: how synthetic images may be varied: "warp" (turned, stretched and shifted a little, right for
+            writing), "mirror" (left and right exchanged, shifted: right for most photographs) or "none". None: grey
+            images are warped, colour ones mirrored.
     """
 
     kind: ClassVar[str] = "images"
@@ -173,6 +185,7 @@ class ImageSchema(PersonUnit):
     label_weights: tuple[float, ...] | None = None
     range: tuple[float, float] | None = None
     convert: bool = False
+    augmentation: Augmentation | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()

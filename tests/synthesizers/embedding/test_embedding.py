@@ -300,12 +300,12 @@ def test_only_the_ratio_of_shares_matters() -> None:
 @pytest.mark.parametrize(
     ("schema", "text"),
     [
-        (ImageSchema(8, 8, 1), "needs labelled images"),
+        (ImageSchema(8, 7, 1), "at least 8×8"),
         (ImageSchema(7, 28, 1, classes=("a", "b")), "at least 8×8"),
     ],
 )
 def test_data_that_it_cannot_make_is_refused_in_the_plan(schema: ImageSchema, text: str) -> None:
-    """Unlabelled and tiny images are refused before anything is spent."""
+    """Tiny images, labelled or not, are refused before anything is spent."""
     with pytest.raises(PlanError, match=text):
         plan(schema, epsilon=1.0, rows=1000, recipe="understudy-images")
 

@@ -47,7 +47,7 @@ class Embedding(nn.Module):
         super().__init__()
         self.wavelets = Wavelets(shape)
         source = torch.Generator().manual_seed(part.seed)
-        pixels, moduli = math.prod(shape), sum(self.wavelets.widths)
+        pixels, moduli = math.prod(self.wavelets.planes.shape), sum(self.wavelets.widths)
         of_pixels = _frequencies(
             part.pixel_lengths, pixels, _REFERENCE_PIXELS, part.pixel_frequencies, source
         )
@@ -67,11 +67,16 @@ class Embedding(nn.Module):
 
     def forward(self, encoded: Tensor) -> Tensor:
         """Encoded images to features of norm 1 (up to rounding)."""
-        return self.of_parts(brightness(encoded), self.wavelets(brightness(encoded)))
+        return self.with_moduli(brightness(encoded))[0]
 
-    def of_parts(self, images: Tensor, moduli: tuple[Tensor, ...]) -> Tensor:
-        """The same for images in [0, 1] whose wavelet moduli are known already."""
-        pixels = images.flatten(1) @ self.pixel_frequencies
+    def with_moduli(self, images: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """The features of images in [0, 1], and the wavelet moduli that they were made of."""
+        small, finer = self.wavelets.planes(images)
+        moduli = self.wavelets.of_planes(small, finer)
+        return self._of_parts(small, moduli), moduli
+
+    def _of_parts(self, small: Tensor, moduli: tuple[Tensor, ...]) -> Tensor:
+        pixels = small.flatten(1) @ self.pixel_frequencies
         waves = torch.cat(moduli, dim=1) @ self.wavelet_frequencies
         return torch.cat(
             [

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from understudy.door.door import Door
     from understudy.synthesizers.embedding.recipe import Lessons, LinearLabeller
 
-__all__ = ["MARGIN", "Labeller", "standardised", "train_labeller"]
+__all__ = ["CONSTANT", "MARGIN", "Labeller", "standardised", "train_labeller"]
 
-_CONSTANT = 0.3
+CONSTANT = 0.3
 """The last feature, the same for all records, so that the classifier has an offset."""
 _SPREAD = 0.05
 """Added to the spread of the moduli of one image, so that an empty image does not become pure contrast."""
@@ -80,7 +80,7 @@ class Labeller(nn.Module):
     def features(self, standard: Tensor) -> Tensor:
         """Centred moduli of norm at most 1, and a constant."""
         near = _shortened((standard - self.mean) * self._contrast)
-        return functional.pad(near, (0, 1), value=_CONSTANT)
+        return functional.pad(near, (0, 1), value=CONSTANT)
 
     def of_moduli(self, moduli: tuple[Tensor, ...]) -> Tensor:
         """Scores of images whose wavelet moduli are known already."""

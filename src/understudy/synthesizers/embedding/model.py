@@ -11,7 +11,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from understudy.records.encode import encoded_shape
+from understudy.schema import ImageSchema
 from understudy.synthesizers.embedding.labeller import Labeller
+from understudy.synthesizers.embedding.planes import halvings
+from understudy.synthesizers.embedding.recipe import LinearLabeller
 from understudy.synthesizers.embedding.warping import warped
 from understudy.synthesizers.model import Model
 from understudy.synthesizers.protocol import Drawn
@@ -43,7 +46,7 @@ class _ClassNorm(nn.Module):
 
 
 class Upsampler(nn.Module):
-    """Noise and label through dense layers with a normalisation per class, to half size, to an image."""
+    """Noise and label through dense layers with a normalisation per class, to a small image, doubled to the whole."""
 
     def __init__(
         self, part: UpsamplingGenerator, latent: int, classes: int, shape: tuple[int, int, int]
@@ -51,25 +54,25 @@ class Upsampler(nn.Module):
         super().__init__()
         self.classes, self.shape = classes, shape
         widths = (latent + classes, *part.hidden)
-        self._half = (part.channels, math.ceil(shape[1] / 2), math.ceil(shape[2] / 2))
+        stages = 1 + halvings(shape[1], shape[2])
+        self._begin = (part.channels, math.ceil(shape[1] / 2**stages), math.ceil(shape[2] / 2**stages))
         pairs = itertools.pairwise(widths)
         self.layers = nn.ModuleList(nn.Linear(before, after, bias=False) for before, after in pairs)
         self.norms = nn.ModuleList(_ClassNorm(width, classes) for width in part.hidden)
-        self.spread = nn.Linear(widths[-1], math.prod(self._half), bias=False)
-        self.paint = nn.Sequential(
-            nn.BatchNorm2d(part.channels),
-            nn.LeakyReLU(0.1),
-            nn.ConvTranspose2d(part.channels, part.channels, 4, stride=2, padding=1),
-            nn.LeakyReLU(0.1),
-            nn.Conv2d(part.channels, shape[0], 3, padding=1),
-        )
+        self.spread = nn.Linear(widths[-1], math.prod(self._begin), bias=False)
+        self.paint = nn.Sequential(nn.BatchNorm2d(part.channels), nn.LeakyReLU(0.1))
+        channels = [part.channels, part.channels, *[math.ceil(part.channels / 2)] * (stages - 1)]
+        for before, after in itertools.pairwise(channels):
+            self.paint.append(nn.ConvTranspose2d(before, after, 4, stride=2, padding=1))
+            self.paint.append(nn.LeakyReLU(0.1))
+        self.paint.append(nn.Conv2d(channels[-1], shape[0], 3, padding=1))
 
     def forward(self, latent: Tensor, labels: Tensor) -> Tensor:
         """One encoded image per row of `latent`."""
         hidden = torch.cat([latent, functional.one_hot(labels, self.classes).to(latent.dtype)], dim=1)
         for layer, norm in zip(self.layers, self.norms, strict=True):
             hidden = functional.leaky_relu(norm(layer(hidden), labels), 0.1)
-        painted = self.paint(self.spread(hidden).reshape(-1, *self._half))
+        painted = self.paint(self.spread(hidden).reshape(-1, *self._begin))
         return torch.tanh(painted[:, :, : self.shape[1], : self.shape[2]] / 2)
 
 
@@ -80,14 +83,23 @@ class ImageModel(Model):
         recipe: latents, distortions, and how certain the labeller must be.
         generator: what makes images.
         labeller: what says which class they are of, or None.
+        schema: whether there are classes, and how images may be varied.
     """
 
-    def __init__(self, recipe: EmbeddingRecipe, generator: Upsampler, labeller: Labeller | None) -> None:
+    shares: Tensor | None
+
+    def __init__(
+        self, recipe: EmbeddingRecipe, generator: Upsampler, labeller: Labeller | None, schema: ImageSchema
+    ) -> None:
         super().__init__()
         self.generator = generator
         self.labeller = labeller
-        self.certainty = None if recipe.labeller is None else recipe.labeller.certainty
-        self._latent, self._warp = recipe.latent, recipe.warp
+        grouped = schema.classes is None
+        shares = torch.ones(generator.classes, dtype=torch.float64) if grouped else None
+        self.register_buffer("shares", shares)
+        self.certainty = None if grouped or recipe.labeller is None else recipe.labeller.certainty
+        self._sure = recipe.grouping.certainty if grouped else self.certainty
+        self._latent, self._warp = recipe.latent, recipe.warp_for(schema)
 
     def draw(self, request: Request, source: torch.Generator) -> Drawn:
         """Images with their labels: as asked for, or as the labeller sees them if there is one.
@@ -95,18 +107,25 @@ class ImageModel(Model):
         An image whose class the labeller is not certain of is drawn again. After the last try a class that was chosen
         stands, and otherwise the labeller's is taken.
         """
-        labels = request.labels
+        labels, certainty = request.labels, self.certainty
+        if self.shares is not None:
+            labels, certainty = (
+                torch.multinomial(self.shares, request.rows, True, generator=source),
+                self._sure,
+            )
         assert labels is not None
         made = self._made(labels, source)
-        if self.labeller is None or self.certainty is None:
-            return Drawn(made, labels)
+        if self.labeller is None or certainty is None:
+            return Drawn(made, None if self.shares is not None else labels)
         seen = self.labeller(made).softmax(dim=1)
-        for _ in range(TRIES if request.chosen or self.certainty > 0 else 0):
-            again = doubtful(seen, labels, self.certainty)
+        for _ in range(TRIES if request.chosen or certainty > 0 else 0):
+            again = doubtful(seen, labels, certainty)
             if not len(again):
                 break
             made[again] = self._made(labels[again], source)
             seen[again] = self.labeller(made[again]).softmax(dim=1)
+        if self.shares is not None:
+            return Drawn(made, None)
         return Drawn(made, labels if request.chosen else seen.argmax(dim=1))
 
     def _made(self, labels: Tensor, source: torch.Generator) -> Tensor:
@@ -121,9 +140,12 @@ def doubtful(seen: Tensor, labels: Tensor, certainty: float) -> Tensor:
 
 
 def build_image_model(recipe: EmbeddingRecipe, schema: Schema) -> ImageModel:
-    """The model of a recipe for images of a schema, with fresh weights."""
+    """The model of a recipe for images of a schema, with fresh weights; groups stand for classes that are not there."""
+    assert isinstance(schema, ImageSchema)
     shape = image_shape(encoded_shape(schema), recipe.name)
-    classes = len(schema.label_classes or ())
+    classes = recipe.grouping.count if schema.classes is None else len(schema.classes)
     generator = Upsampler(recipe.generator, recipe.latent.dim, classes, shape)
     part = recipe.labeller
-    return ImageModel(recipe, generator, None if part is None else Labeller(part, shape, classes))
+    if schema.classes is None:
+        part = part or LinearLabeller()
+    return ImageModel(recipe, generator, None if part is None else Labeller(part, shape, classes), schema)

@@ -1,4 +1,10 @@
-"""PRIVATE: what is asked of images: sums of embeddings, of features, and clipped gradients of the labeller."""
+"""PRIVATE: what is asked of images: sums of embeddings, of features by group, and the labeller's clipped gradients.
+
+Images without labels belong to groups by centres that were published before (`groups`): each to all of them, by parts
+that follow from it and from the published numbers alone and sum to one. A record that is shared out between the rows of
+a table moves it by no more than one that lies in one row. Parts are smooth in the record: were each image in its
+nearest group only, the rounding of others, which changes when a record comes or goes, could move some between groups.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +23,14 @@ if TYPE_CHECKING:
     from understudy.synthesizers.embedding.features import Embedding
     from understudy.synthesizers.embedding.labeller import Labeller
 
-__all__ = ["ClassSums", "FeatureSum", "LabellerGradient", "centred_features", "standard_features"]
+__all__ = [
+    "ClassSums",
+    "FeatureSum",
+    "GroupSums",
+    "LabellerGradient",
+    "centred_features",
+    "standard_features",
+]
 
 _SLACK = 1 + 1e-9
 """Covers the rounding of a norm in float64."""
@@ -27,18 +40,20 @@ class ClassSums:
     """The sum of the embedding of each class's images.
 
     A record's features are shortened to a norm just below 1 in float64, and count as zero if they are not finite, so
-    the bound does not rest on the features being well behaved. They lie in the row of one class: sensitivity 1.
+    the bound does not rest on the features being well behaved. They lie in the row of one class, or are shared out
+    between groups by parts whose squares sum to at most one: sensitivity 1.
 
     Args:
         embedding: the features φ.
         classes: how many.
+        grouping: tells the parts of groups in images without labels.
     """
 
-    rows_at_once: ClassVar[int] = 1000
     sensitivity: ClassVar[float] = 1.0
 
-    def __init__(self, embedding: Embedding, classes: int) -> None:
-        self._embedding, self._classes = embedding, classes
+    def __init__(self, embedding: Embedding, classes: int, grouping: Labeller | None = None) -> None:
+        self._embedding, self._classes, self._grouping = embedding, classes, grouping
+        self.rows_at_once = embedding.wavelets.images_at_once
 
     def zero(self) -> list[Tensor]:
         """No images."""
@@ -47,8 +62,12 @@ class ClassSums:
     @torch.no_grad()
     def add(self, sums: list[Tensor], batch: Batch) -> None:
         """PRIVATE: add the features of a batch."""
-        assert batch.labels is not None
         features = _of_norm_one(self._embedding(batch.x).double())
+        if self._grouping is not None:
+            moduli = standardised(self._grouping.wavelets(brightness(batch.x)))
+            sums[0].addmm_(_parts(self._grouping.features(moduli), self._grouping.head).T, features)
+            return
+        assert batch.labels is not None
         known = of_known_class(batch.labels, self._classes)
         sums[0].index_add_(0, batch.labels[known], features[known])
 
@@ -61,7 +80,8 @@ def _of_norm_one(features: Tensor) -> Tensor:
 def standard_features(labeller: Labeller, batch: Batch) -> Tensor:
     """PRIVATE: standardised wavelet moduli of each image; the norm is below 1."""
     with torch.no_grad():
-        return standardised(labeller.wavelets(brightness(batch.x)))
+        parts = torch.split(batch.x, labeller.wavelets.images_at_once)
+        return torch.cat([standardised(labeller.wavelets(brightness(part))) for part in parts])
 
 
 def centred_features(labeller: Labeller, batch: Batch) -> Tensor:
@@ -91,10 +111,45 @@ class FeatureSum:
 
     def add(self, sums: list[Tensor], batch: Batch) -> None:
         """PRIVATE: add a batch."""
-        features = batch.x.double()
-        norms = features.norm(dim=1, keepdim=True)
-        short = features / (norms * _SLACK).clamp(min=1.0)
-        sums[0] += torch.where(norms.isfinite(), short, 0.0).sum(dim=0)
+        sums[0] += _shortened(batch.x.double(), self.sensitivity).sum(dim=0)
+
+
+def _shortened(features: Tensor, bound: float) -> Tensor:
+    """Features in float64 of at most this norm, and zero instead of what is not finite."""
+    norms = features.norm(dim=1, keepdim=True)
+    short = features / (norms * _SLACK / bound).clamp(min=1.0)
+    return torch.where(norms.isfinite(), short, 0.0)
+
+
+class GroupSums:
+    """The sum of the features of each group, behind a door to them.
+
+    A record's features are shortened to the bound in float64, and shared out between the groups by parts that sum to
+    one. The last feature is the same for all records, so its sums count them.
+
+    Args:
+        head: for each feature and group a weight; the softmax of their product with the features gives the parts.
+        bound: the largest norm of a record's features, which is the sensitivity.
+    """
+
+    rows_at_once: ClassVar[int] = 2000
+
+    def __init__(self, head: Tensor, bound: float) -> None:
+        self._head, self.sensitivity = head, bound
+
+    def zero(self) -> list[Tensor]:
+        """No records."""
+        return [torch.zeros(self._head.shape[1], self._head.shape[0], dtype=torch.float64)]
+
+    @torch.no_grad()
+    def add(self, sums: list[Tensor], batch: Batch) -> None:
+        """PRIVATE: add a batch."""
+        sums[0].addmm_(_parts(batch.x, self._head).T, _shortened(batch.x.double(), self.sensitivity))
+
+
+def _parts(features: Tensor, head: Tensor) -> Tensor:
+    """How much of each record belongs to each group, in float64; nothing of what is no number."""
+    return (features.double() @ head.double()).softmax(dim=1).nan_to_num(nan=0.0)
 
 
 class LabellerGradient:

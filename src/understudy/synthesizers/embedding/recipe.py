@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from understudy.errors import RecipeError
 from understudy.privacy.mechanisms import GaussianRelease
-from understudy.schema import ImageSchema, unit_words
+from understudy.schema import Augmentation, ImageSchema, unit_words
 from understudy.synthesizers.prospect import Answer, Prospect, Reach, noises, reach_of, rows_in_classes
 from understudy.synthesizers.protocol import Asked, RecipeDefaults, Share
 from understudy.synthesizers.shared.beginning import asked_labels
@@ -35,9 +35,11 @@ if TYPE_CHECKING:
 __all__ = [
     "EMBEDDING",
     "FEATURE_MEAN",
+    "GROUPS",
     "LABELLER",
     "UNDERSTUDY_IMAGES",
     "EmbeddingRecipe",
+    "Grouping",
     "Lessons",
     "LinearLabeller",
     "MeanEmbedding",
@@ -45,7 +47,9 @@ __all__ = [
     "Warp",
 ]
 
-EMBEDDING, FEATURE_MEAN, LABELLER = "mean embedding", "feature mean", "labeller"
+EMBEDDING, FEATURE_MEAN, LABELLER, GROUPS = "mean embedding", "feature mean", "labeller", "groups"
+_UNKNOWN_ROWS = 1_000
+"""The number of groups is chosen as for so many images where their number is not public."""
 _SMALLEST = 8
 """Fewer pixels along a side leave nothing for the wavelets."""
 
@@ -147,6 +151,39 @@ class LinearLabeller:
 
 
 @dataclass(frozen=True)
+class Grouping:
+    """Groups of alike images, which serve as classes where images have no labels.
+
+    Args:
+        count: how many; the plan takes fewer where noise would drown them.
+        rounds: of k-means; all together cost the share, however many they are.
+        sharpness: how steeply the parts of groups in an image fall with half the squared distance to their centres.
+        certainty: an image is drawn again until it has at least this probability of the group asked for; free.
+        loudest: the noise per row, times the number of groups, that is still quiet enough for a centre.
+        share: the part of the budget that all rounds together take.
+    """
+
+    count: int = 50
+    rounds: int = 12
+    sharpness: float = 30.0
+    certainty: float = 0.5
+    loudest: float = 0.01
+    share: float = 0.41
+
+    def __post_init__(self) -> None:
+        check_share("groups", self.share)
+        if self.count < 1 or self.rounds < 2:
+            raise RecipeError(f"there must be a group and two rounds, got {self.count} and {self.rounds}.")
+        if not 0 <= self.certainty < 1:
+            raise RecipeError(f"a certainty is a probability below 1, got {self.certainty}.")
+
+    def at_noise(self, noise_per_row: float) -> Grouping:
+        """As many groups as the noise of one round allows."""
+        most = self.count if noise_per_row == 0 else int(self.loudest / noise_per_row)
+        return replace(self, count=max(1, min(self.count, most)))
+
+
+@dataclass(frozen=True)
 class Warp:
     """Random distortions of generated images, drawn uniformly from ± these values.
 
@@ -155,12 +192,14 @@ class Warp:
         scale: relative change of each side.
         shear: of the horizontal axis.
         shift: along each axis, as a part of the image's side.
+        mirrored: whether left and right change places for half of the images.
     """
 
     rotation: float = 0.17
     scale: float = 0.1
     shear: float = 0.15
     shift: float = 1 / 14
+    mirrored: bool = False
 
 
 @dataclass(frozen=True)
@@ -181,7 +220,9 @@ class EmbeddingRecipe(RecipeDefaults):
         source: where it is described.
         embedding: the statistic that is published.
         labeller: the private classifier that labels generated images, or None.
-        warp: distortions of generated images before they are labelled, or None.
+        grouping: how images without labels are grouped.
+        warp: distortions of generated images before they are labelled, where the schema lets images be warped; or None.
+        mirror: the same where the schema lets them be mirrored.
         generator: the network that is released.
         latent: the generator's input noise.
         optimiser: how the generator follows the statistic; its rate falls over all steps.
@@ -197,7 +238,9 @@ class EmbeddingRecipe(RecipeDefaults):
     source: str
     embedding: MeanEmbedding = field(default_factory=MeanEmbedding)
     labeller: LinearLabeller | None = None
+    grouping: Grouping = field(default_factory=Grouping)
     warp: Warp | None = None
+    mirror: Warp | None = None
     generator: UpsamplingGenerator = field(default_factory=UpsamplingGenerator)
     latent: Latent = field(default_factory=lambda: Latent(64))
     optimiser: Optimiser = field(default_factory=Adam)
@@ -213,19 +256,26 @@ class EmbeddingRecipe(RecipeDefaults):
             raise RecipeError(f"recipe {self.name!r}: averaging is a decay in [0, 1), got {self.averaging}.")
 
     def refuses(self, schema: Schema) -> str | None:
-        """Anything but labelled images that are large enough for wavelets."""
+        """Anything but images that are large enough for wavelets."""
         cure = "Use a recipe with a critic, such as small-images or dp-cgan."
         if not isinstance(schema, ImageSchema):
             return f"recipe {self.name!r} makes images, not {schema.kind}. {cure}"
-        if schema.classes is None:
-            return f"recipe {self.name!r} needs labelled images. Declare classes in the schema, or: {cure}"
         if min(schema.height, schema.width) < _SMALLEST:
             size = f"{schema.height}×{schema.width}"
             return f"recipe {self.name!r} needs images of at least {_SMALLEST}×{_SMALLEST} pixels, got {size}. {cure}"
         return None
 
     def releases(self, schema: Schema | None, rows: int | None) -> tuple[Asked, ...]:
-        """Class counts, the embedding, and what the labeller learns from."""
+        """Class counts, the embedding, and what the labeller learns from; or groups, if there are no classes."""
+        if schema is not None and schema.label_classes is None:
+            mean = LinearLabeller().mean_share if self.labeller is None else self.labeller.mean_share
+            grouping = Share(GROUPS, self.grouping.share, self.grouping.rounds)
+            return (
+                *asked_rows(rows),
+                Share(FEATURE_MEAN, mean),
+                grouping,
+                Share(EMBEDDING, self.embedding.share),
+            )
         asked: list[Asked] = [*asked_rows(rows), *asked_labels(schema, Share(LABELS, self.class_share))]
         asked.append(Share(EMBEDDING, self.embedding.share))
         if self.labeller is not None:
@@ -234,7 +284,10 @@ class EmbeddingRecipe(RecipeDefaults):
         return tuple(asked)
 
     def settled(self, charges: Sequence[Charge], rows: int | None) -> EmbeddingRecipe:
-        """The recipe with the one kind of lessons that suits its labeller's noise per row."""
+        """The recipe with the lessons or the number of groups that suit their noise per row."""
+        sigma = noises(charges)
+        if GROUPS in sigma:
+            return replace(self, grouping=self.grouping.at_noise(sigma[GROUPS] / (rows or _UNKNOWN_ROWS)))
         if self.labeller is None:
             return self
         noise = 0.0
@@ -242,6 +295,16 @@ class EmbeddingRecipe(RecipeDefaults):
             if charge.purpose == LABELLER and isinstance(charge.mechanism, GaussianRelease):
                 noise = charge.mechanism.noise_multiplier / math.sqrt(charge.mechanism.count)
         return replace(self, labeller=self.labeller.at_noise(None if rows is None else noise / rows))
+
+    def warp_for(self, schema: ImageSchema) -> Warp | None:
+        """How generated images are varied: as the schema says, else grey ones are warped and colour is mirrored."""
+        match schema.augmentation or (Augmentation.WARP if schema.channels == 1 else Augmentation.MIRROR):
+            case Augmentation.WARP:
+                return self.warp
+            case Augmentation.MIRROR:
+                return self.mirror
+            case Augmentation.NONE:
+                return None
 
     def prospect(self, schema: Schema, charges: Sequence[Charge], rows: int | None) -> Prospect | None:
         """The noise of class counts and of a whole embedding, whose length is at most the rows of a class."""
@@ -286,10 +349,11 @@ class EmbeddingRecipe(RecipeDefaults):
 
 UNDERSTUDY_IMAGES = EmbeddingRecipe(
     name="understudy-images",
-    summary="generator fitted to a noisy mean embedding of labelled images, with a private labeller",
+    summary="generator fitted to a noisy mean embedding of images, with a private labeller",
     source="Understudy, docs/images.md",
     labeller=LinearLabeller(quiet_lessons=Lessons(steps=150, rate=200.0, bound=0.5)),
     warp=Warp(),
+    mirror=Warp(rotation=0.0, scale=0.0, shear=0.0, shift=1 / 16, mirrored=True),
     optimiser=Adam(rate=4e-3, final_rate=8e-5, beta1=0.5, beta2=0.99),
     averaging=0.99,
 )

@@ -1,4 +1,4 @@
-"""Random distortions of generated images: rotation, scale, shear and shift."""
+"""Random distortions of generated images: rotation, scale, shear, shift and mirroring."""
 
 from __future__ import annotations
 
@@ -29,6 +29,8 @@ def _affine(rows: int, warp: Warp, source: torch.Generator) -> Tensor:
     angle, shear = draws[0] * warp.rotation, draws[3] * warp.shear
     wide, high = 1 + draws[1] * warp.scale, 1 + draws[2] * warp.scale
     right, down = draws[4] * 2 * warp.shift, draws[5] * 2 * warp.shift
+    if warp.mirrored:
+        wide = torch.where(torch.rand(rows, generator=source) < 0.5, -wide, wide)
     cosine, sine = angle.cos(), angle.sin()
     first = torch.stack([cosine * wide, shear - sine * high, right], dim=1)
     second = torch.stack([sine * wide, cosine * high, down], dim=1)

@@ -5,15 +5,24 @@ of the finer moduli (second order) are averaged over small windows. Such feature
 image is shifted or bent a little, which is why a linear classifier of them needs few noisy steps (Bruna and Mallat,
 "Invariant scattering convolution networks", 2013; Tramèr and Boneh, "Differentially private learning needs better
 features", 2021).
+
+Memory is bounded by `planes`: all orders are taken of a small image only, and what a larger image has beside it
+becomes first-order moduli over few windows. Colour is luminance, with all orders, and two opponent channels.
 """
 
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+
+from understudy.synthesizers.embedding.planes import Planes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 __all__ = ["Wavelets"]
 
@@ -24,53 +33,71 @@ _FREQUENCY = 3 * math.pi / 4
 _SLANT = 0.5
 _GAINS = (0.64, 1.63, 15.3)
 """Factors that make the three orders about equally large; found on Kuzushiji-MNIST, a public set."""
+_WINDOWS = 8
+"""The moduli of details are averaged over this many windows along each side."""
+_CELLS_AT_ONCE = 2**20
 _SMOOTHING = 1e-6
 _DENSE_CELLS = 400
 """Grids of up to this many cells are filtered by one matrix product, which is faster than small convolutions."""
 
 
 class Wavelets(nn.Module):
-    """Moduli of order 0, 1 and 2 of images of one shape.
+    """Moduli of images of one shape, as tables with a row for each image.
+
+    They are those of order 0, 1 and 2 of luminance; in colour, order 0 and 1 of the two opponent channels; and of
+    images too large for that, first-order moduli of each finer scale.
 
     Args:
-        shape: (channels, height, width); each channel is treated alone. Both sides are at least 8.
+        shape: (channels, height, width). Both sides are at least 8.
     """
 
     def __init__(self, shape: tuple[int, int, int]) -> None:
         super().__init__()
-        self.shape = shape
-        filters = _morlets()
-        half = (math.ceil(shape[1] / 2), math.ceil(shape[2] / 2))
-        self.fine = _Moduli(filters, (shape[1], shape[2]), stride=2)
+        self.planes = Planes(shape)
+        filters, grid = _morlets(), self.planes.grid
+        half = (math.ceil(grid[0] / 2), math.ceil(grid[1] / 2))
+        self.fine = _Moduli(filters, grid, stride=2)
         self.coarse = _Moduli(filters, half, stride=1)
         self.second = _Moduli(filters, half, stride=2)
+        self.details = nn.ModuleList(_Moduli(filters, one, stride=2) for one in self.planes.finer)
         quarter = [math.ceil(side / 2) for side in half]
-        pooled = [side // 2 for side in half]
-        last = [(side - 1) // 2 + 1 for side in quarter]
-        zero = math.ceil(shape[1] / 4) * math.ceil(shape[2] / 4)
-        self.widths = (
-            shape[0] * zero,
-            shape[0] * 2 * _DIRECTIONS * math.prod(pooled),
-            shape[0] * _DIRECTIONS**2 * math.prod(last),
-        )
+        pooled = math.prod(side // 2 for side in half)
+        last = math.prod((side - 1) // 2 + 1 for side in quarter)
+        zero = math.ceil(grid[0] / 4) * math.ceil(grid[1] / 4)
+        widths = [zero, 2 * _DIRECTIONS * pooled, _DIRECTIONS**2 * last]
+        if self.planes.coloured:
+            widths += [2 * zero, 2 * _DIRECTIONS * pooled]
+        widths += [_DIRECTIONS * _WINDOWS**2] * len(self.planes.finer)
+        self.widths = tuple(widths)
         """How many numbers each order has."""
+        self.images_at_once = max(8, min(1000, _CELLS_AT_ONCE // (shape[1] * shape[2])))
+        """So many images at a time keep the memory of their moduli within a bound."""
 
-    def forward(self, images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Images of shape (n, channels, height, width) with values in [0, 1] to three tables of n rows."""
-        rows = len(images)
-        x = images.reshape(-1, 1, *self.shape[1:])
+    def forward(self, images: Tensor) -> tuple[Tensor, ...]:
+        """Images of shape (n, channels, height, width) with values in [0, 1] to one table of n rows per order."""
+        return self.of_planes(*self.planes(images))
+
+    def of_planes(self, small: Tensor, finer: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        """The same for what `planes` made of the images."""
+        rows = len(small)
+        return tuple(order.reshape(rows, -1) for order in self._orders(small, finer))
+
+    def _orders(self, small: Tensor, finer: tuple[Tensor, ...]) -> Iterator[Tensor]:
+        zero, first, second = _GAINS
+        x = small[:, :1]
         fine = self.fine(x)
         coarse = self.coarse(functional.avg_pool2d(x, 2, ceil_mode=True))
-        second = self.second(fine.reshape(-1, 1, *fine.shape[2:]))
-        orders = (
-            functional.avg_pool2d(x, 4, ceil_mode=True),
-            functional.avg_pool2d(torch.cat([fine, coarse], dim=1), 4, 2, 1),
-            functional.avg_pool2d(second, 3, 2, 1),
-        )
-        zero, first, last = (
-            gain * order.reshape(rows, -1) for gain, order in zip(_GAINS, orders, strict=True)
-        )
-        return zero, first, last
+        again = self.second(fine.reshape(-1, 1, *fine.shape[2:]))
+        yield zero * functional.avg_pool2d(x, 4, ceil_mode=True)
+        yield first * functional.avg_pool2d(torch.cat([fine, coarse], dim=1), 4, 2, 1)
+        yield second * functional.avg_pool2d(again, 3, 2, 1)
+        if self.planes.coloured:
+            opponents = small[:, 1:].reshape(-1, 1, *small.shape[2:])
+            halved = functional.avg_pool2d(opponents, 2, ceil_mode=True)
+            yield zero * functional.avg_pool2d(opponents, 4, ceil_mode=True)
+            yield first * functional.avg_pool2d(self.coarse(halved), 4, 2, 1)
+        for moduli, image in zip(self.details, finer, strict=True):
+            yield first * functional.adaptive_avg_pool2d(moduli(image), _WINDOWS)
 
 
 class _Moduli(nn.Module):
