@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-from understudy.studio.app import Studio, studio_app
+from understudy.studio.app import studio_app
+from understudy.studio.desk import Desk
 
 TOKEN = "the-token-of-the-tests"
 
@@ -37,7 +38,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def opened(folder: Path) -> Iterator[tuple[Visitor, Studio]]:
+def opened(folder: Path) -> Iterator[tuple[Visitor, Desk]]:
     app, studio, _ = studio_app(folder, TOKEN)
     visitor = Visitor(app, base_url="http://127.0.0.1", raise_server_exceptions=True)
     assert visitor.get(f"/enter?token={TOKEN}").status_code == 200

@@ -118,7 +118,7 @@ def test_the_schema_that_is_published_is_the_one_on_the_page(opened: Any) -> Non
     """What the release carries is what the curator saw as text."""
     visitor, studio = opened
     known_journey(visitor, studio)
-    text = studio._schema_text(studio.workspace.journey("flowers"))
+    text = studio.schema_text(studio.workspace.journey("flowers"))
     path = studio.workspace.folder("flowers") / "schema.toml"
     assert path.read_text(encoding="utf-8") == text
     assert load_schema(path).label_classes

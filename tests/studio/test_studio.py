@@ -12,6 +12,7 @@ from starlette.testclient import TestClient
 
 from understudy.studio.app import studio_app
 from understudy.studio.facts import changed, facts_of, left_to_fill
+from understudy.studio.workspace import Journey, Source
 
 TOKEN = "the-token-of-the-tests"
 
@@ -57,7 +58,7 @@ def test_facts_are_filled_in_column_by_column(opened: Any) -> None:
     key = visitor.key("/journey/visits/facts")
     names = [
         column["name"]
-        for column in facts_of(studio._schema_text(studio.workspace.journey("visits")))["columns"]
+        for column in facts_of(studio.schema_text(studio.workspace.journey("visits")))["columns"]
     ]
     form = dict(FILLED)
     if "patient" not in names:  # recognised as an identifier and left out
@@ -100,7 +101,8 @@ def test_text_and_form_are_two_views_of_one_schema() -> None:
         "upper": 9,
     }
     assert left_to_fill(after).complete
-    assert left_to_fill(after, ("x",)).facts == ("x: say that its kind is public",)
+    guessed = Journey(name="a", source=Source("a.csv"), dataset="a", unconfirmed=("x",))
+    assert left_to_fill(after, guessed).facts == ("x: say that its kind is public",)
 
 
 def test_a_preview_needs_a_word_first(opened: Any) -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,13 +13,8 @@ from understudy.cli.running import command_line
 from understudy.run.progress import progress_bar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from understudy.data import Records
     from understudy.evaluation import Criteria, Evaluation
-    from understudy.evaluation.sources import Held, Rows
-    from understudy.privacy.budget import Budget
-    from understudy.privacy.mechanisms import Charge
+    from understudy.evaluation.sources import Rows
     from understudy.release.release import Release
 
 __all__ = ["evaluate_command", "evaluate_with_bar"]
@@ -87,6 +81,7 @@ def evaluate_command(
     from understudy.data.read import refuse_absent
     from understudy.errors import BudgetError
     from understudy.evaluation.criteria import load_criteria
+    from understudy.evaluation.publishing import publish_evaluation
     from understudy.evaluation.run import real_rows
     from understudy.files import write_whole
     from understudy.privacy.budget import Budget
@@ -104,8 +99,16 @@ def evaluate_command(
         warn_not_private(loaded.card.warnings)
     schema = loaded.schema
     if epsilon is not None and ledger is not None and dataset is not None:
-        budget = Budget(epsilon, delta)
-        found = _published(loaded, lambda: read(held, schema), asked, budget, ledger, dataset)
+        found = publish_evaluation(
+            loaded,
+            lambda: read(held, schema),
+            Budget(epsilon, delta),
+            ledger=ledger,
+            dataset=dataset,
+            criteria=asked,
+            command=command_line(),
+        )
+        err.print(f"charged to {dataset!r} in {ledger}. {' '.join(found.notes)}")
     else:
         found = evaluate_with_bar(
             loaded,
@@ -181,58 +184,3 @@ def evaluate_with_bar(
             workers=workers,
             on_progress=lambda what, share: bar.update(task, completed=round(100 * share), note=what),
         )
-
-
-class _Later:
-    """Private rows that are read at the last moment, after the charge is on record."""
-
-    def __init__(self, read: Callable[[], Records]) -> None:
-        self._read = read
-
-    @property
-    def content(self) -> object:
-        return self._read().content
-
-
-def _published(
-    release: Release,
-    read: Callable[[], Records],
-    criteria: Criteria | None,
-    budget: Budget,
-    ledger: Path,
-    dataset: str,
-) -> Evaluation:
-    """Publish the chosen measures, or the verdicts on criteria: reserve, announce, draw, finish."""
-    from understudy.evaluation import Evaluation
-    from understudy.evaluation.released import (
-        PublishedMeasures,
-        evaluation_charge,
-        publish_criteria,
-        publish_measures,
-    )
-    from understudy.ledger.ledger import Ledger
-    from understudy.schema import unit_words
-
-    with Ledger(ledger) as book:
-        opened = []
-
-        def reserve(charge: Charge) -> None:
-            unit = unit_words(release.schema).whole
-            entry = book.reserve(dataset, [charge], command=command_line(), unit=unit)
-            opened.append(book.progress(entry, 0))
-
-        charge, rows = evaluation_charge(budget), cast("Held", _Later(read))
-        found = (
-            publish_measures(release, rows, charge, reserve=reserve)
-            if criteria is None
-            else publish_criteria(release, rows, criteria, charge, reserve=reserve)
-        )
-        book.finish(opened[0])
-    err.print(
-        f"charged {budget} to {dataset!r} in {ledger}; sensitivity of the counts {found.sensitivity:.3f}"
-    )
-    note = f"Published under {budget} by one Gaussian release of counts with sensitivity {found.sensitivity:.4f}."
-    empty = Evaluation((), synthetic_rows=None, test_rows=None, seed=0, notes=(note,))
-    if isinstance(found, PublishedMeasures):
-        return replace(empty, measures=found.measures)
-    return replace(empty, criteria=found.criteria)

@@ -55,10 +55,12 @@ class Database:
     Args:
         address: `postgresql://host/name`, or the path of a SQLite or DuckDB file (also as `sqlite:///path`).
         query: what to read, in the database's own SQL.
+        confined: whether the query may read nothing but the database; DuckDB would read any file and address.
     """
 
     address: str
     query: str
+    confined: bool = False
 
     def __post_init__(self) -> None:
         if _kind_of(self.address) is None:
@@ -72,6 +74,11 @@ class Database:
 
     def __repr__(self) -> str:
         return f"Database({str(self)!r})"
+
+    @property
+    def file(self) -> str | None:
+        """The path of a database that is a file; None for a server."""
+        return None if _kind_of(self.address) is DatabaseKind.POSTGRESQL else _path(self.address)
 
     @property
     def states_types(self) -> bool:
@@ -111,7 +118,7 @@ class Database:
 
     def refuse_absent(self) -> None:
         """Refuse a database file that is not there."""
-        if _kind_of(self.address) is not DatabaseKind.POSTGRESQL and not Path(_path(self.address)).is_file():
+        if self.file is not None and not Path(self.file).is_file():
             raise DataError(f"{self} does not exist")
 
     @contextmanager
@@ -122,7 +129,7 @@ class Database:
         connect = _driver(kind)
         try:
             with connect(self.address) as connection, connection.cursor() as cursor:
-                _read_only(kind, cursor)
+                _read_only(kind, cursor, confined=self.confined)
                 cursor.execute(self.query)
                 yield cursor.fetch_record_batch()
         except DataError:
@@ -185,9 +192,11 @@ def _driver(kind: DatabaseKind) -> Any:
         raise DataError(f"reading from {kind.value} needs a driver: install understudy[sql]") from None
 
 
-def _read_only(kind: DatabaseKind, cursor: Any) -> None:
+def _read_only(kind: DatabaseKind, cursor: Any, *, confined: bool) -> None:
     if kind is DatabaseKind.POSTGRESQL:
         cursor.execute("set default_transaction_read_only = on")
+    if kind is DatabaseKind.DUCKDB and confined:
+        cursor.execute("set enable_external_access = false")  # cannot be undone while the database is open
 
 
 def _plain(table: Any) -> Any:

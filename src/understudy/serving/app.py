@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import json
 import tempfile
 from dataclasses import dataclass
 from importlib.resources import files
@@ -27,17 +28,19 @@ from understudy._version import __version__
 from understudy.errors import UnderstudyError
 from understudy.records.written import text_encoding
 from understudy.release.sampling import sample_chunks
+from understudy.release.statistics import COVERS, all_queries, statistics
 from understudy.release.write import csv_pieces, json_pieces, write_records
-from understudy.reporting.content import gather
+from understudy.reporting.content import cell_text, gather
 from understudy.reporting.render import example_rows, report
-from understudy.schema import ImageSchema, schema_to_toml
-from understudy.serving.guard import Guard, Rate
+from understudy.schema import schema_to_toml
+from understudy.serving.guard import REPORT_POLICY, Guard, Rate
 from understudy.serving.openapi import described
-from understudy.serving.wanted import Wanted, wanted_from
+from understudy.serving.wanted import Wanted, query_from, wanted_from, whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import pandas as pd
     from starlette.datastructures import QueryParams
     from starlette.requests import Request
 
@@ -98,6 +101,8 @@ def release_app(
         Route("/", offer.front),
         Route("/report", offer.report),
         Route("/sample", offer.sample),
+        Route("/statistics", offer.statistics),
+        Route("/api/statistics", offer.api_statistics),
         Route("/api/card", offer.card),
         Route("/api/schema", offer.schema),
         Route("/openapi.json", offer.openapi),
@@ -122,27 +127,35 @@ class _Offer:
     ) -> None:
         self._release, self._limits = release, limits
         content = gather(release, evaluation, audit, public=True)
-        environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
-        template = environment.from_string(_FOLDER.joinpath("release.html.jinja").read_text("utf-8"))
-        pictures = isinstance(release.schema, ImageSchema)
-        self._front = template.render(
+        self._environment = jinja2.Environment(
+            autoescape=True,
+            undefined=jinja2.StrictUndefined,
+            trim_blocks=True,
+            loader=jinja2.FunctionLoader(
+                lambda name: _FOLDER.joinpath(f"{name}.html.jinja").read_text("utf-8")
+            ),
+        )
+        self._front = self._page(
+            "release",
             content=content,
-            rows=None if pictures else example_rows(content),
-            pictures=pictures,
-            classes=release.schema.label_classes or (),
-            limits=limits,
-            version=__version__,
+            rows=example_rows(content),
+            schema=release.schema,
+            most=limits.rows,
+            action="sample",
+            asked=all_queries(release),
+            groups=[one.name for one in getattr(release.schema, "columns", ()) if hasattr(one, "values")],
         )
         self._report = report(release, evaluation=evaluation, audit=audit, public=True)
         self._card = codec.to_plain(release.card)
+
+    def _page(self, name: str, **values: Any) -> str:
+        return self._environment.get_template(name).render(version=__version__, **values)
 
     async def front(self, _request: Request) -> Response:
         return HTMLResponse(self._front)
 
     async def report(self, _request: Request) -> Response:
-        # The page carries its own style and no script; its policy is stated in the page itself as well.
-        policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'"
-        return HTMLResponse(self._report, headers={"content-security-policy": policy})
+        return HTMLResponse(self._report, headers={"content-security-policy": REPORT_POLICY})
 
     async def card(self, _request: Request) -> Response:
         return JSONResponse(self._card)
@@ -158,6 +171,23 @@ class _Offer:
         return PlainTextResponse(
             text + _FOLDER.joinpath("release.css").read_text("utf-8"), media_type="text/css"
         )
+
+    def statistics(self, request: Request) -> Response:
+        """The answer to one query, as a page; a plain function, so that it runs beside other requests."""
+        query, table = self._answer(request)
+        cells = [["missing" if one is None else cell_text(one) for one in row] for row in table.to_numpy()]
+        page = self._page("statistics", query=query, names=list(table.columns), cells=cells, covers=COVERS)
+        return HTMLResponse(page)
+
+    def api_statistics(self, request: Request) -> Response:
+        """The same for programs."""
+        query, table = self._answer(request)
+        told = {"query": query, "answer": json.loads(table.to_json(orient="records")), "intervals": COVERS}
+        return JSONResponse(told)
+
+    def _answer(self, request: Request) -> tuple[str, pd.DataFrame]:
+        query, given = query_from(request.query_params), request.query_params.get("count")
+        return query, statistics(self._release, query, rows=None if not given else whole(given, "count"))
 
     def sample(self, request: Request) -> Response:
         """Records; a plain function, so that it runs beside the other visitors' requests."""

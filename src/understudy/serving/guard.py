@@ -5,7 +5,9 @@ Written against the ASGI protocol itself, so that it covers answers that are str
 
 from __future__ import annotations
 
+import logging
 import time
+import traceback
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["HEADERS", "Guard", "Rate", "plain_host"]
+__all__ = ["HEADERS", "REPORT_POLICY", "Guard", "Rate", "plain_host"]
 
 HEADERS = {
     "content-security-policy": (
@@ -34,6 +36,11 @@ HEADERS = {
     "cache-control": "no-store",
 }
 """On every answer: nothing from elsewhere, nothing framed, nothing guessed, nothing kept."""
+
+REPORT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'"
+"""The content policy of a report, which carries its own style and no script, and states the same itself."""
+
+_log = logging.getLogger(__name__)
 
 _CLIENTS = 10_000
 """How many clients are remembered for their rate; the longest unseen is forgotten."""
@@ -76,7 +83,8 @@ class Guard:
     """Refuses foreign host names and too many requests, and puts the headers on every answer.
 
     A page elsewhere can make a name of its own point to this machine (DNS rebinding); its requests then carry that
-    name, and are refused.
+    name, and are refused. An error that nobody foresaw is logged without its words, which may quote a cell: by its
+    kind, and the line of code that it comes from.
 
     Args:
         app: what is guarded.
@@ -94,7 +102,11 @@ class Guard:
             await self._app(scope, receive, send)
             return
 
+        begun = False
+
         async def with_headers(message: Message) -> None:
+            nonlocal begun
+            begun = True
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
@@ -108,8 +120,17 @@ class Guard:
         self._free -= 1
         try:
             await self._app(scope, receive, with_headers)
+        except Exception as problem:  # noqa: BLE001 - whatever it is, its words stay here
+            where = traceback.extract_tb(problem.__traceback__)[-1]
+            _log.error("an error of ours: %s at %s:%s", type(problem).__name__, where.filename, where.lineno)
+        else:
+            return
         finally:
             self._free += 1
+        if begun:
+            raise ConnectionAbortedError("an answer broke off.")
+        answer = PlainTextResponse("An error of ours; please report it.\n", status_code=500)
+        await answer(scope, receive, with_headers)
 
     def _refusal(self, scope: Scope) -> PlainTextResponse | None:
         host = plain_host(Headers(scope=scope).get("host", ""))

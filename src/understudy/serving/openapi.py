@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from understudy._version import __version__
-from understudy.schema import ImageSchema
+from understudy.schema import Binary, Categorical, ImageSchema, Ordinal, TableSchema
 from understudy.serving.wanted import IMAGE_FORMS, TABLE_FORMS
 
 if TYPE_CHECKING:
@@ -33,6 +33,18 @@ def described(release: Release, most: int) -> dict[str, Any]:
             _parameter("label", "Make only records of this class.", type="string", enum=list(classes)),
             _parameter("counts", "Records per class, such as a=100,b=50, instead of rows.", type="string"),
         ]
+    if isinstance(release.schema, TableSchema):
+        discrete = [
+            one.name for one in release.schema.columns if isinstance(one, Binary | Ordinal | Categorical)
+        ]
+        parameters += [
+            _parameter(
+                "given",
+                "Only rows with this, such as age=60..70 or ward=a|b; may be repeated.",
+                type="string",
+            ),
+            _parameter("balance", "As many rows with each value of a column.", type="string", enum=discrete),
+        ]
     cost = release.card.plan.spent
     promise = (
         f"Made under differential privacy, ε = {cost.epsilon:.4g}, δ = {cost.delta:g}."
@@ -50,6 +62,20 @@ def described(release: Release, most: int) -> dict[str, Any]:
         "paths": {
             "/sample": {
                 "get": {"summary": "Draw synthetic records", "parameters": parameters, "responses": files}
+            },
+            "/api/statistics": {
+                "get": {
+                    "summary": "Shares, rates and means with intervals that include the noise; tables only",
+                    "parameters": [
+                        _parameter(
+                            "query", "As in outcome, outcome by ward, mean age by sex.", type="string"
+                        ),
+                        _parameter(
+                            "count", "How many rows there were, if the release does not say.", type="integer"
+                        ),
+                    ],
+                    "responses": {"200": {"description": "The answer"}, **_refusals()},
+                }
             },
             "/api/card": _plain("The card of the release: plan, charges, certified cost"),
             "/api/schema": _plain("The public schema of the records, as TOML"),

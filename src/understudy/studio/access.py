@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Access"]
 
-COOKIE = "understudy-studio"
+_COOKIE = "understudy-studio"
 _FIELD = "form-key"
 
 
@@ -62,12 +62,12 @@ class Access:
         ):
             self._session = secrets.token_urlsafe(32)
             answer = RedirectResponse("/", status_code=303)
-            answer.set_cookie(COOKIE, self._session, httponly=True, samesite="strict", path="/")
+            answer.set_cookie(_cookie(request), self._session, httponly=True, samesite="strict", path="/")
             return answer
         return _refusal()
 
     def _known(self, request: Request) -> bool:
-        shown = request.cookies.get(COOKIE, "")
+        shown = request.cookies.get(_cookie(request), "")
         return self._session is not None and hmac.compare_digest(shown.encode(), self._session.encode())
 
     def form_key(self) -> str:
@@ -90,6 +90,11 @@ class Access:
                 "this form is not from a page of this studio, or from an earlier one: reload it."
             )
         return sent
+
+
+def _cookie(request: Request) -> str:
+    """The cookie's name, with the port: browsers share cookies between all ports of a machine, and studios do not."""
+    return f"{_COOKIE}-{request.url.port or 80}"
 
 
 def _same_site(request: Request) -> bool:

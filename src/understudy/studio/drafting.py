@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import tomli_w
@@ -15,25 +16,41 @@ from understudy.schema import FileFormat, schema_to_toml
 if TYPE_CHECKING:
     from understudy.studio.workspace import Journey, Workspace
 
-__all__ = ["first_rows", "first_schema", "left_out"]
+__all__ = ["Draft", "first_rows", "first_schema", "left_out"]
 
 _ROWS = 8
 
 
-def first_schema(workspace: Workspace, journey: Journey) -> tuple[str, tuple[str, ...]]:
-    """The text of a first schema, and the columns whose kind was guessed from private cells.
+@dataclass(frozen=True)
+class Draft:
+    """A first schema.
+
+    Args:
+        text: of the schema.
+        guessed: columns whose kind was guessed from private cells.
+        spelling_guessed: whether cells also told how they are written: marks for empty ones, numbers, dates.
+    """
+
+    text: str
+    guessed: tuple[str, ...] = ()
+    spelling_guessed: bool = False
+
+
+def first_schema(workspace: Workspace, journey: Journey) -> Draft:
+    """A first schema for the records of a journey.
 
     The schema of a known set is public and complete. Of other sources only names and stated types are taken as they
-    are; a kind that cells suggest is offered, and must be confirmed.
+    are; what cells suggest is offered, and must be confirmed.
     """
     if journey.source.known:
-        return schema_to_toml(known_schema(journey.source.path)), ()
+        return Draft(schema_to_toml(known_schema(journey.source.path)))
     records = workspace.records(journey.source)
     careful = tomllib.loads(draft_schema(records))
     offered = tomllib.loads(draft_schema(records, kinds_are_public=True))
     stated = {column["name"] for column in careful.get("columns", ()) if "kind" in column}
     guessed = tuple(column["name"] for column in offered.get("columns", ()) if column["name"] not in stated)
-    return tomli_w.dumps(offered), guessed
+    spelling = any(careful.get(key) != offered.get(key) for key in ("missing_text", "file"))
+    return Draft(tomli_w.dumps(offered), guessed, spelling)
 
 
 def left_out(workspace: Workspace, journey: Journey, facts: dict[str, Any]) -> list[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import enum
+import re
 import tomllib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,24 @@ from understudy.schema import schema_from_toml
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["FIELDS", "KINDS", "Field", "Form", "Left", "changed", "facts_of", "left_to_fill", "shown"]
+    from understudy.studio.workspace import Journey
+
+__all__ = [
+    "FIELDS",
+    "KINDS",
+    "PLAIN_FIELDS",
+    "Field",
+    "Form",
+    "Left",
+    "changed",
+    "changed_plain",
+    "facts_of",
+    "left_to_fill",
+    "many_of",
+    "marks_of",
+    "orders_of",
+    "shown",
+]
 
 
 class Form(enum.Enum):
@@ -93,6 +111,19 @@ KINDS = {
     "binary": "yes or no",
     "datetime": "a date or moment",
 }
+PLAIN_FIELDS: dict[str, tuple[Field, ...]] = {
+    "images": (
+        Field("height", "Height in pixels", Form.WHOLE),
+        Field("width", "Width in pixels", Form.WHOLE),
+        Field("channels", "Channels: 1 for grey, 3 for colour", Form.WHOLE, needed=False),
+        Field("classes", "Names of the classes, one per line", Form.LIST, needed=False),
+    ),
+    "codes": (
+        Field("codes", "Every code that can occur, one per line", Form.LIST),
+        Field("max_count", "How often a code counts at most in one record", Form.WHOLE, needed=False),
+    ),
+}
+"""What is asked about images and codes, which have no columns."""
 UNITS = ("day", "hour", "minute", "second")
 DISCOVER = "discover"
 
@@ -127,9 +158,11 @@ def facts_of(text: str) -> dict[str, Any]:
         raise StudioError(f"this is no TOML: {problem}.") from problem
 
 
-def left_to_fill(facts: Mapping[str, Any], unconfirmed: tuple[str, ...] = ()) -> Left:
-    """What is missing for a complete schema."""
-    missing = [f"{name}: say that its kind is public" for name in unconfirmed]
+def left_to_fill(facts: Mapping[str, Any], journey: Journey | None = None) -> Left:
+    """What is missing for a complete schema, and what of a journey's guesses waits for the curator's word."""
+    missing = [f"{name}: say that its kind is public" for name in (journey.unconfirmed if journey else ())]
+    if journey is not None and journey.spelling_unconfirmed:
+        missing.append("say that it is public how cells are written")
     for column in facts.get("columns", ()):
         kind = column.get("kind")
         if kind not in FIELDS:
@@ -140,6 +173,11 @@ def left_to_fill(facts: Mapping[str, Any], unconfirmed: tuple[str, ...] = ()) ->
             for field in FIELDS[kind]
             if field.needed and column.get(field.name) in (None, [], "")
         ]
+    missing += [
+        field.label.lower()
+        for field in PLAIN_FIELDS.get(facts.get("kind", ""), ())
+        if field.needed and not facts.get(field.name)
+    ]
     problem = None
     if not missing:
         try:
@@ -147,6 +185,11 @@ def left_to_fill(facts: Mapping[str, Any], unconfirmed: tuple[str, ...] = ()) ->
         except SchemaError as cause:
             problem = str(cause)
     return Left(tuple(missing), problem)
+
+
+def many_of(facts: Mapping[str, Any]) -> str:
+    """What δ and the number of records count."""
+    return "persons" if facts.get("person") else "records"
 
 
 def shown(value: object) -> str:
@@ -176,16 +219,65 @@ def changed(facts: Mapping[str, Any], form: Mapping[str, str]) -> dict[str, Any]
             continue
         columns.append(_column(before, {key.removeprefix(f"{place}-"): text for key, text in form.items()}))
     after = {**facts, "columns": columns}
-    for key in ("label",):
-        _put(after, key, form.get(key, "").strip() or None)
-    names = {column.get("name") for column in columns}
-    if after.get("label") not in names:
-        after.pop("label", None)
+    label = form.get("label", "").strip()
+    _put(after, "label", label if label in {column.get("name") for column in columns} else None)
+    marks = form.get("missing_text", marks_of(facts)).split()
+    if marks != marks_of(facts).split():
+        _put(after, "missing_text", ["", *marks] if marks else None)
+    _put(after, "rules", _rules(facts, form.get("order", orders_of(facts))) or None)
+    _put_person(after, form)
+    return after
+
+
+def changed_plain(facts: Mapping[str, Any], form: Mapping[str, str]) -> dict[str, Any]:
+    """The facts about images or codes after their form was filled in.
+
+    Raises:
+        StudioError: a field cannot be read; it is named.
+    """
+    after = dict(facts)
+    for field in PLAIN_FIELDS[facts["kind"]]:
+        text = form.get(field.name, "").strip()
+        _put(after, field.name, _value(field.label.lower(), text, field) if text else None)
+    return after
+
+
+_ORDER = re.compile(r"(?P<low>.+?)\s*(?P<sign><=?|≤)\s*(?P<high>.+)")
+
+
+def marks_of(facts: Mapping[str, Any]) -> str:
+    """How files write an empty cell, beside nothing at all."""
+    return " ".join(filter(None, facts.get("missing_text", ())))
+
+
+def orders_of(facts: Mapping[str, Any]) -> str:
+    """The rules that one column is never greater than another, one per line."""
+    return "\n".join(
+        f"{one.get('low')} {'<' if one.get('strict') else '<='} {one.get('high')}"
+        for one in facts.get("rules", ())
+        if one.get("kind") == "inequality"
+    )
+
+
+def _rules(facts: Mapping[str, Any], orders: str) -> list[dict[str, Any]]:
+    """The rules with other inequalities; rules of other kinds stay as they are."""
+    kept = [one for one in facts.get("rules", ()) if one.get("kind") != "inequality"]
+    for line in filter(None, map(str.strip, orders.splitlines())):
+        found = _ORDER.fullmatch(line)
+        if found is None:
+            raise StudioError(f"an order is written as admitted <= discharged, got {line[:60]!r}.")
+        strict = {"strict": True} if found["sign"] == "<" else {}
+        kept.append(
+            {"kind": "inequality", "low": found["low"].strip(), "high": found["high"].strip(), **strict}
+        )
+    return kept
+
+
+def _put_person(after: dict[str, Any], form: Mapping[str, str]) -> None:
     persons = [part.strip() for part in form.get("person", "").split(",") if part.strip()]
     _put(after, "person", (persons[0] if len(persons) == 1 else persons) if persons else None)
     most = form.get("max_rows_per_person", "").strip()
     _put(after, "max_rows_per_person", _number("rows per person", most, Form.WHOLE) if most else None)
-    return after
 
 
 def _column(before: Mapping[str, Any], form: Mapping[str, str]) -> dict[str, Any]:

@@ -28,6 +28,7 @@ class Work(enum.Enum):
     FIT = "fit"
     EVALUATE = "evaluate"
     AUDIT = "audit"
+    PUBLISH = "publish"
 
 
 class State(enum.Enum):

@@ -23,12 +23,16 @@ class Renderer:
             undefined=jinja2.StrictUndefined,
             trim_blocks=True,
             lstrip_blocks=True,
-            loader=jinja2.FunctionLoader(lambda name: self._text(f"{name}.html.jinja")),
+            loader=jinja2.FunctionLoader(self._page),
         )
 
     def __call__(self, page: str, **values: Any) -> str:
         """The text of a page."""
         return self._environment.get_template(page).render(version=__version__, **values)
+
+    def _page(self, name: str) -> str:
+        folder = files("understudy.serving") if name == "ask" else self._folder
+        return folder.joinpath(f"{name}.html.jinja").read_text("utf-8")
 
     @cached_property
     def script(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 from understudy import files
@@ -13,10 +14,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from understudy.data import Records
     from understudy.planning import Plan
+    from understudy.release.release import Release
+    from understudy.studio.forms import Publishing
     from understudy.studio.workspace import Journey
 
-__all__ = ["audit_release", "evaluate_release", "fit_journey", "plan_of", "register"]
+__all__ = ["audit_release", "evaluate_release", "fit_journey", "plan_of", "publish_measures", "register"]
 
 _EVERY = 200
 """Steps between checkpoints."""
@@ -32,22 +36,23 @@ def plan_of(workspace: Workspace, journey: Journey, **changes: Any) -> Plan:
     from understudy.schema import load_schema
 
     numbers: dict[str, Any] = {
-        name: changes.get(name, getattr(journey, name)) for name in ("epsilon", "delta", "rows", "recipe")
+        name: changes.get(name, getattr(journey, name))
+        for name in ("epsilon", "delta", "rows", "recipe", "steps")
     }
-    if journey.unconfirmed:
-        raise StudioError(
-            f"confirm first that the kinds of these columns are public: {', '.join(journey.unconfirmed)}."
-        )
-    return understudy.plan(load_schema(workspace.folder(journey.name) / "schema.toml"), **numbers)
+    if journey.unconfirmed or journey.spelling_unconfirmed:
+        guessed = [*journey.unconfirmed, *(["how cells are written"] if journey.spelling_unconfirmed else [])]
+        raise StudioError(f"confirm first that what was guessed is public: {', '.join(guessed)}.")
+    return understudy.plan(load_schema(workspace.schema(journey.name)), **numbers)
 
 
 def register(workspace: Workspace, journey: Journey) -> None:
-    """Open the data set's account in the ledger; its whole budget cannot be changed afterwards."""
+    """Open the data set's account in the ledger, if it has none; its whole budget cannot be changed afterwards."""
     from understudy.ledger.ledger import Ledger
     from understudy.privacy.budget import Budget
 
     with Ledger(workspace.ledger, create=True) as ledger:
-        ledger.register(journey.name, Budget(journey.total, journey.delta))
+        if journey.dataset not in ledger.datasets():
+            ledger.register(journey.dataset, Budget(journey.total, journey.delta))
 
 
 def fit_journey(root: Path, name: str, say: Callable[..., None], asked: Callable[[], bool]) -> None:
@@ -59,16 +64,18 @@ def fit_journey(root: Path, name: str, say: Callable[..., None], asked: Callable
     workspace = Workspace(root)
     journey = workspace.journey(name)
     with single_writer(workspace.folder(name)):
-        checkpoint = workspace.folder(name) / "release.checkpoint"
+        checkpoint = workspace.checkpoint(name)
         resume = checkpoint.exists()
         made = load_checkpoint(checkpoint)[0].plan if resume else plan_of(workspace, journey)
         register(workspace, journey)
         choose_threads(made, None)
 
+        left = _TimeLeft()
+
         def tell(progress: Any) -> None:
             say(
                 share=progress.done / max(progress.total, 1),
-                note=f"step {progress.done:,} of {progress.total:,}",
+                note=f"step {progress.done:,} of {progress.total:,}{left(progress.done, progress.total)}",
             )
 
         say(note="reading the records")
@@ -77,7 +84,7 @@ def fit_journey(root: Path, name: str, say: Callable[..., None], asked: Callable
             made,
             out=workspace.release(name),
             ledger=workspace.ledger,
-            dataset=name,
+            dataset=journey.dataset,
             checkpoints=Checkpoints(checkpoint, _EVERY, resume),
             stop=asked,
             on_progress=tell,
@@ -88,29 +95,93 @@ def fit_journey(root: Path, name: str, say: Callable[..., None], asked: Callable
 def evaluate_release(root: Path, name: str, say: Callable[..., None], _asked: Callable[[], bool]) -> None:
     """Measure a release on real records; the result is internal."""
     from understudy.data import known, read
-    from understudy.evaluation import evaluate
+    from understudy.evaluation import Criteria, evaluate
     from understudy.release.release import Release
+    from understudy.studio.criteria import criteria_of
 
     workspace = Workspace(root)
     journey = workspace.journey(name)
     release = Release.load(workspace.release(name))
     with single_writer(workspace.folder(name)):
+        test = _test_records(workspace, journey, release)()
         if journey.source.known:
-            data = known(journey.source.path)
-            test, reference = data.test, data.train
+            reference = known(journey.source.path).train
         else:
-            if journey.test is None:
-                raise StudioError("choose real records that were not trained on first.")
-            test = read(workspace.records(journey.test), release.schema)
             reference = read(workspace.records(journey.source), release.schema)
+        criteria = criteria_of(workspace, journey)
         found = evaluate(
             release,
             test,
             reference=reference,
             seeds=(0,),
+            criteria=Criteria(criteria) if criteria else None,
             on_progress=lambda what, share: say(share=share, note=what),
         )
-        files.write_whole(workspace.folder(name) / "evaluation.json", found.to_json(), error=StudioError)
+        files.write_whole(workspace.measured(name), found.to_json(), private=True, error=StudioError)
+
+
+def publish_measures(
+    root: Path, name: str, say: Callable[..., None], _asked: Callable[[], bool], wanted: Publishing
+) -> None:
+    """Measure a release on real records with noise, charged to their account; the result may be published."""
+    from understudy.evaluation.criteria import Criteria
+    from understudy.evaluation.publishing import publish_evaluation
+    from understudy.ledger.ledger import Ledger
+    from understudy.privacy.budget import Budget
+    from understudy.release.release import Release
+    from understudy.studio.criteria import criteria_of
+
+    workspace = Workspace(root)
+    journey = workspace.journey(name)
+    release = Release.load(workspace.release(name))
+    criteria = criteria_of(workspace, journey) if wanted.verdicts else ()
+    if wanted.verdicts and not criteria:
+        raise StudioError("there are no criteria yet: say on the page Look what the data is needed for.")
+    with single_writer(workspace.folder(name)):
+        with Ledger(workspace.ledger, create=True) as ledger:
+            if wanted.dataset not in ledger.datasets():
+                ledger.register(wanted.dataset, Budget(wanted.total, wanted.budget.delta))
+        say(note="asking the test records once, with noise")
+        found = publish_evaluation(
+            release,
+            _test_records(workspace, journey, release),
+            wanted.budget,
+            ledger=workspace.ledger,
+            dataset=wanted.dataset,
+            criteria=Criteria(criteria) if criteria else None,
+            command=f"studio: published evaluation of {name}",
+        )
+        files.write_whole(workspace.published(name), found.to_json(), error=StudioError)
+
+
+def _test_records(workspace: Workspace, journey: Journey, release: Release) -> Callable[[], Records]:
+    """PRIVATE: what gives the real records that were not trained on, when called."""
+    from understudy.data import known, read
+
+    if journey.source.known:
+        return lambda: known(journey.source.path).test
+    if journey.test is None:
+        raise StudioError("choose real records that were not trained on first.")
+    records = workspace.records(journey.test)
+    return lambda: read(records, release.schema)
+
+
+class _TimeLeft:
+    """Says how long the rest takes, by the steps so far."""
+
+    def __init__(self) -> None:
+        self._first: tuple[int, float] | None = None
+
+    def __call__(self, done: int, total: int) -> str:
+        from understudy.run.pace import in_words
+
+        now = time.monotonic()
+        if self._first is None:
+            self._first = (done, now)
+        steps, seconds = done - self._first[0], now - self._first[1]
+        if not steps or done >= total:
+            return ""
+        return f", about {in_words(seconds / steps * (total - done))} left"
 
 
 def audit_release(root: Path, name: str, say: Callable[..., None], _asked: Callable[[], bool]) -> None:

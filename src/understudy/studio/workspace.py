@@ -11,6 +11,7 @@ from understudy.data import known_names
 from understudy.data.databases import Database
 from understudy.data.places import TableKind
 from understudy.errors import StudioError
+from understudy.run.record import beside
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,28 +50,32 @@ class Journey:
     """One data set on its way to a release.
 
     Args:
-        name: of its folder, and of the data set in the ledger.
+        name: of its folder.
         source: the private records.
+        dataset: the account in the ledger that pays; journeys on the same records share it.
         test: real records that were not trained on, for measuring; None before they are chosen.
         unconfirmed: columns whose kind was guessed from private cells and not yet confirmed to be public.
+        spelling_unconfirmed: whether the same holds for how cells are written.
         total: the ε that this data set may ever spend.
         epsilon: the ε of this release.
         delta: the δ of both.
         rows: the number of records (or persons) if it is public.
         recipe: the name of a recipe; None for the default.
-        seen: whether the curator said that the person at the screen may see records.
+        steps: how many steps to train; None for the recipe's own.
     """
 
     name: str
     source: Source
+    dataset: str
     test: Source | None = None
     unconfirmed: tuple[str, ...] = ()
+    spelling_unconfirmed: bool = False
     total: float = 3.0
     epsilon: float = 1.0
     delta: float = 1e-5
     rows: int | None = None
     recipe: str | None = None
-    seen: bool = False
+    steps: int | None = None
 
 
 @dataclass(frozen=True)
@@ -136,7 +141,8 @@ class Workspace:
     def records(self, source: Source) -> object:
         """What the library reads for a source."""
         if source.query is not None:
-            return Database(source.path, source.query)
+            asked = Database(source.path, source.query, confined=True)
+            return asked if asked.file is None else replace(asked, address=str(self.below(asked.file)))
         return source.path if source.known else self.below(source.path)
 
     # ------------------------------------------------------------ journeys
@@ -163,6 +169,26 @@ class Workspace:
         """Where a journey's release is, or will be."""
         return self.folder(name) / "release"
 
+    def checkpoint(self, name: str) -> Path:
+        """Where a journey keeps the state of an interrupted run."""
+        return beside(self.release(name), "checkpoint")
+
+    def schema(self, name: str) -> Path:
+        """Where a journey's public facts are."""
+        return self.folder(name) / "schema.toml"
+
+    def criteria(self, name: str) -> Path:
+        """Where it stands what the release of a journey must be good enough for."""
+        return self.folder(name) / "criteria.toml"
+
+    def measured(self, name: str) -> Path:
+        """INTERNAL: what was measured on real records."""
+        return self.folder(name) / "evaluation.json"
+
+    def published(self, name: str) -> Path:
+        """What was measured with noise and charged, and so may be published."""
+        return self.folder(name) / "published.json"
+
     def journeys(self) -> list[Journey]:
         """All journeys by name; one whose file is damaged is left out."""
         if not self.home.is_dir():
@@ -187,8 +213,18 @@ class Workspace:
         if folder.exists():
             raise StudioError(f"there is a journey {name!r} already; choose another name.")
         self._check(source)
+        same = self.records(source)
+        paying = (one.dataset for one in self.journeys() if self._named_by(one.source) == same)
+        dataset = next(paying, name)
         folder.mkdir(parents=True, mode=0o700)
-        return self.save(Journey(name=name, source=source))
+        return self.save(Journey(name=name, source=source, dataset=dataset))
+
+    def _named_by(self, source: Source) -> object:
+        """The records of a source, or None if they are no longer there."""
+        try:
+            return self.records(source)
+        except StudioError:
+            return None
 
     def save(self, journey: Journey, **changes: object) -> Journey:
         """Write a journey, changed where asked."""

@@ -15,6 +15,13 @@ for (const column of document.querySelectorAll("[data-column]")) {
   follow();
 }
 
+// What nobody knows publicly is found out inside the budget.
+for (const button of document.querySelectorAll("[data-discover]")) {
+  button.addEventListener("click", () => {
+    document.getElementById(button.dataset.discover).value = "discover";
+  });
+}
+
 // Parts of a form that belong to one choice.
 const parts = document.querySelectorAll("[data-when]");
 const showParts = () => {
@@ -23,10 +30,45 @@ const showParts = () => {
 for (const radio of document.querySelectorAll("input[type=radio]")) radio.addEventListener("change", showParts);
 showParts();
 
+// A form that is refused keeps what was typed: the reason appears in it.
+for (const form of document.querySelectorAll("form[data-stays]")) {
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    const buttons = form.querySelectorAll("button[type=submit]");
+    for (const button of buttons) button.disabled = true;
+    const sent = { method: "POST", body: new URLSearchParams(new FormData(form)) };
+    const answer = await fetch(form.getAttribute("action"), sent).catch(() => null);
+    if (answer && answer.ok) {
+      location.assign(answer.url);
+      if (answer.url === location.href) location.reload();
+      return;
+    }
+    const page = answer && new DOMParser().parseFromString(await answer.text(), "text/html");
+    const reason = page && page.querySelector("[role=alert]");
+    let place = form.querySelector(".refused");
+    if (!place) {
+      place = document.createElement("p");
+      place.className = "verdict FAIL refused";
+      place.tabIndex = -1;
+      place.setAttribute("role", "alert");
+      form.append(place);
+    }
+    place.textContent = reason ? reason.textContent : "The studio does not answer: is it still running?";
+    place.focus();
+    for (const button of buttons) button.disabled = false;
+  });
+}
+
 // A folder opens in place, a file is chosen.
 const listing = document.querySelector("[data-browse]");
 if (listing) {
   const path = document.getElementById("path");
+  const name = document.getElementById("name");
+  const suggestName = (chosen) => {
+    const last = chosen.split("/").pop().replace(/\.[a-z0-9.]+$/i, "").toLowerCase();
+    if (!name.value) name.value = last.replace(/[^a-z0-9]+/g, "-").slice(0, 40).replace(/^-+|-+$/g, "");
+  };
+  path.addEventListener("change", () => suggestName(path.value));
   const entry = (one) => {
     const item = document.createElement("li");
     const button = document.createElement("button");
@@ -42,6 +84,7 @@ if (listing) {
     const button = event.target.closest("button");
     if (!button) return;
     path.value = button.dataset.path;
+    suggestName(button.dataset.path);
     if (button.dataset.folder !== "yes") return;
     const answer = await fetch("/browse?path=" + encodeURIComponent(button.dataset.path));
     if (!answer.ok) return;
@@ -55,6 +98,7 @@ if (listing) {
 const budget = document.getElementById("budget-form");
 if (budget) {
   const place = document.getElementById("plan");
+  const time = document.getElementById("time");
   const epsilon = document.getElementById("epsilon");
   const slide = document.getElementById("epsilon-slide");
   let waiting = 0;
@@ -62,13 +106,17 @@ if (budget) {
   const ask = async () => {
     const mine = ++latest;
     const numbers = new URLSearchParams();
-    for (const name of ["epsilon", "delta", "total", "rows", "recipe"]) numbers.set(name, budget.elements[name].value);
+    for (const name of ["epsilon", "delta", "total", "account", "rows", "recipe", "steps"]) numbers.set(name, budget.elements[name].value);
     place.setAttribute("aria-busy", "true");
     const answer = await fetch(budget.dataset.plan + "?" + numbers);
     const text = await answer.text();
     if (mine !== latest) return;
     place.innerHTML = text;
     place.removeAttribute("aria-busy");
+    time.textContent = "Time to train on this machine: being tried on made-up records.";
+    const tried = await fetch(budget.dataset.time + "?" + numbers);
+    const words = await tried.text();
+    if (mine === latest) time.textContent = tried.ok ? words : "";
   };
   const soon = () => {
     document.getElementById("epsilon-shown").textContent = epsilon.value;
