@@ -1,12 +1,6 @@
 from __future__ import annotations
 
-import os
-import pwd
-import shutil
 import sqlite3
-import subprocess
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -64,60 +58,17 @@ def _duckdb(folder: Path) -> str:
     return str(path)
 
 
-def _as_server() -> dict[str, Any]:
-    """PostgreSQL refuses to run as root; Debian's package brings a user for it."""
-    return {"user": "postgres", "group": "postgres"} if os.geteuid() == 0 else {}
-
-
 @pytest.fixture(scope="module")
-def postgresql() -> Iterator[str]:
-    """A server of our own on a socket in a temporary folder, with a password, and the address of its table."""
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb")) if os.name == "posix" else []
-    if not found:
-        pytest.skip("PostgreSQL is not installed here (Debian: apt-get install postgresql)")
-    try:
-        pwd.getpwnam("postgres")
-    except KeyError:
-        if os.geteuid() == 0:
-            pytest.skip("running as root without a user postgres to start a server as")
-    binaries, folder = found[-1].parent, Path(tempfile.mkdtemp(prefix="understudy-pg-"))
-    run: dict[str, Any] = {"capture_output": True, **_as_server()}
-    try:
-        secret = folder / "secret"
-        secret.write_text("correct horse")
-        if os.geteuid() == 0:
-            for path in (folder, secret):
-                shutil.chown(path, "postgres", "postgres")
-        data = folder / "data"
-        subprocess.run(
-            [binaries / "initdb", "-D", data, "-U", "curator", "-A", "scram-sha-256", f"--pwfile={secret}"],
-            check=True,
-            **run,
-        )
-        options = f"-k {folder} -c listen_addresses='' -c fsync=off"
-        subprocess.run(
-            [binaries / "pg_ctl", "-D", data, "-o", options, "-l", folder / "log", "-w", "start"],
-            check=True,
-            **run,
-        )
-        try:
-            _fill_postgresql(folder)
-            yield f"postgresql://curator:correct%20horse@/postgres?host={folder}"
-        finally:
-            subprocess.run([binaries / "pg_ctl", "-D", data, "-m", "immediate", "stop"], check=True, **run)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _fill_postgresql(folder: Path) -> None:
+def postgresql(postgresql_server: str) -> str:
+    """The address of a server with a table of people."""
     from adbc_driver_postgresql import dbapi
 
-    address = f"postgresql://curator:correct%20horse@/postgres?host={folder}"
-    with dbapi.connect(address, autocommit=True) as connection, connection.cursor() as cursor:
+    with dbapi.connect(postgresql_server, autocommit=True) as connection, connection.cursor() as cursor:
         cursor.execute(CREATE.format(number="numeric(8, 1)", truth="boolean"))
         for age, town, weight, ill in ROWS:
             values = f"{'null' if age is None else age}, '{town}', {weight}, {ill}"
             cursor.execute(f"insert into people values ({values})")
+    return postgresql_server
 
 
 def _check_rows(source: Database) -> None:

@@ -78,6 +78,21 @@ def test_what_rows_tell_must_be_confirmed(tmp_path: Path) -> None:
     assert "FROM THE ROWS" not in draft_schema(path, kinds_are_public=True)
 
 
+def test_keys_of_single_records_must_be_confirmed(tmp_path: Path) -> None:
+    """Every line of a draft that shows a key of JSON records says so, whatever is declared about kinds."""
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"age": 3, "patient_id": "a"}\n{"age": 4, "seen by Dr. Rare": 1, "email": "x"}\n')
+    for declared in (False, True):
+        text = draft_schema(path, kinds_are_public=declared, left_out=LeftOut.EMPTY)
+        told = [
+            line for line in text.splitlines() if "Rare" in line or "patient_id" in line or "email" in line
+        ]
+        assert len(told) >= 3
+        assert all(line.startswith("#") and "FROM THE ROWS" in line for line in told), told
+        with pytest.raises(SchemaError):
+            schema_from_toml(text)
+
+
 def test_a_draft_must_be_filled_in(tmp_path: Path) -> None:
     """The draft names every column and its kind, is no schema as it stands, and is one when filled in."""
     text = draft_schema(_csv(tmp_path), kinds_are_public=True)

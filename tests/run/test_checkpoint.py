@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from threading import Event
+from typing import Any
 
 import pytest
 import torch
 
 from tiny import TINY_IMAGES, stop_after, tiny_images, tiny_plan
-from understudy.errors import BudgetError, CheckpointError, Interrupted, LedgerError
+from understudy.door.door import Door
+from understudy.errors import BudgetError, CheckpointError, Interrupted, LedgerError, PlanError
 from understudy.ledger.account import LedgerAccount
 from understudy.ledger.ledger import Ledger
 from understudy.planning import Plan
 from understudy.privacy.budget import Budget
+from understudy.privacy.composition import repetitions
 from understudy.run.checkpoint import Checkpoints, load_checkpoint
 from understudy.run.fit import fit, fit_in_stages, stages_of
+from understudy.run.run import Progress
 
 PLAN = tiny_plan(TINY_IMAGES, steps=12)
 
@@ -33,16 +38,42 @@ def test_a_seeded_run_that_was_stopped_ends_where_it_would_have_ended(tmp_path: 
     assert resumed.card.label_weights == whole.card.label_weights
 
 
-def test_a_secure_run_resumes_with_fresh_noise(tmp_path: Path) -> None:
-    """Two resumes from the same checkpoint differ: no draw is ever replayed."""
+def test_a_checkpoint_gives_one_release(tmp_path: Path) -> None:
+    """Though nobody named a ledger, a second run from a copy of the checkpoint, with noise of its own, is refused."""
     path = tmp_path / "run.checkpoint"
     with pytest.raises(Interrupted):
         fit(tiny_images(), PLAN, checkpoints=Checkpoints(path, 100), stop=stop_after(3))
     blob = path.read_bytes()
-    first = fit(tiny_images(), PLAN, checkpoints=Checkpoints(path, 100, resume=True))
+    fit(tiny_images(), PLAN, checkpoints=Checkpoints(path, 100, resume=True))
     path.write_bytes(blob)
-    second = fit(tiny_images(), PLAN, checkpoints=Checkpoints(path, 100, resume=True))
-    assert any(not torch.equal(value, second.weights[name]) for name, value in first.weights.items())
+    with pytest.raises(LedgerError, match="closed"):
+        fit(tiny_images(), PLAN, checkpoints=Checkpoints(path, 100, resume=True))
+
+
+def test_crashes_without_a_ledger_draw_nothing_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a run that crashes twice and goes on, no purpose is drawn more often than the plan charges."""
+    drawn, original = Counter[str](), Door._drawn
+
+    def noted(self: Door, purpose: str, *rest: Any) -> Any:
+        drawn[purpose] += 1
+        return original(self, purpose, *rest)
+
+    monkeypatch.setattr(Door, "_drawn", noted)
+    path, deaths = tmp_path / "run.checkpoint", [3, 7]
+
+    def die(progress: Progress) -> None:
+        if deaths and progress.done >= deaths[0]:
+            raise KeyboardInterrupt
+
+    for resume in (False, True):
+        with pytest.raises(KeyboardInterrupt):
+            fit(tiny_images(), PLAN, checkpoints=Checkpoints(path, 4, resume), on_progress=die)
+        del deaths[0]
+    fit(tiny_images(), PLAN, checkpoints=Checkpoints(path, 4, resume=True))
+    charged = {one.purpose: repetitions(one) for one in PLAN.charges}
+    assert all(drawn[purpose] <= charged[purpose] for purpose in drawn), drawn
+    with pytest.raises(PlanError, match="account"):
+        next(fit_in_stages(tiny_images(), (PLAN,), checkpoints=Checkpoints(tmp_path / "other", 4)))
 
 
 def test_published_numbers_are_not_drawn_again(tmp_path: Path) -> None:
@@ -61,7 +92,7 @@ def test_a_checkpoint_is_readable_by_its_owner_only(tmp_path: Path) -> None:
     with pytest.raises(Interrupted):
         fit(tiny_images(), PLAN, checkpoints=Checkpoints(path, 100), stop=stop_after(3))
     assert path.stat().st_mode & 0o777 == 0o600
-    assert list(tmp_path.iterdir()) == [path]
+    assert all(one.stat().st_mode & 0o777 == 0o600 for one in tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("content", [b"", b"\x80\x04.", b"{}", b"\xff" * 100])

@@ -267,7 +267,8 @@ def test_a_lost_process_ends_the_run_and_its_step_stays_spent(
     path = tmp_path / "checkpoint"
 
     def work(ranks: Ranks) -> Any:
-        return fit_together(tiny_frame(), PLAN, ranks, checkpoints=Checkpoints(path, 100, resume))
+        points = Checkpoints(path, 100, resume)
+        return in_ledger(tmp_path / "ledger", ranks, tiny_frame(), PLAN, checkpoints=points)
 
     honest, steps = Run.advance, threading.local()
 

@@ -28,7 +28,7 @@ _ROWS = 20_000
 
 @dataclass(frozen=True, eq=False)
 class Contents:
-    """PRIVATE but for name, basis, types and file.
+    """PRIVATE but for name, basis, types and file, and the names of columns where they are public.
 
     Args:
         name: what to call the source.
@@ -37,6 +37,7 @@ class Contents:
         types: the pyarrow schema that the source states, or None where it states none.
         cells: all cells as text, where types are not stated.
         frame: the rows, where types are stated and all rows were asked for.
+        named_by_rows: whether the names of columns are keys that stand in single records.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Contents:
     types: Any = None
     cells: pd.DataFrame | None = None
     frame: pd.DataFrame | None = None
+    named_by_rows: bool = False
 
     @property
     def names(self) -> list[str]:
@@ -88,7 +90,9 @@ def contents_of(source: Any, file: FileFormat, *, whole: bool) -> Contents:
     cells, file = _cells(places[0], file)
     if whole and len(places) > 1:
         cells = pd.concat([cells, *(_cells(place, file)[0] for place in places[1:])], ignore_index=True)
-    return Contents(name, "its header", file, cells=cells if whole else cells.head(_ROWS))
+    keys = places[0].ending in TableKind.JSON
+    basis = "the keys of its records" if keys else "its header"
+    return Contents(name, basis, file, cells=cells if whole else cells.head(_ROWS), named_by_rows=keys)
 
 
 def names_of(source: Any, file: FileFormat) -> list[str] | None:

@@ -1,8 +1,9 @@
 """A first schema for a source: from its public part, or from its values if they are declared public.
 
 Without that declaration no bound, category or class name is taken from the rows. Kinds and spellings that only the
-cells of a text file tell stand in the draft as comments marked FROM THE ROWS, and what the curator must supply as
-comments marked FILL IN; the draft of a table is not valid until both are dealt with.
+cells of a text file tell, and names that are keys of JSON records, stand in the draft as comments marked FROM THE ROWS,
+and what the curator must supply as comments marked FILL IN; the draft of a table is not valid until both are dealt
+with.
 """
 
 from __future__ import annotations
@@ -116,7 +117,8 @@ def _with_head(text: str, contents: Contents, marks: tuple[str, ...], left_out: 
     lines = [line for line in text.splitlines() if not (marks and _MISSING_TEXT.match(line))]
     place = lines.index('kind = "table"') + 1
     if left_out is LeftOut.EMPTY:
-        lines.insert(place, f"order = {json.dumps(list(contents.names), ensure_ascii=False)}")
+        order = f"order = {json.dumps(list(contents.names), ensure_ascii=False)}"
+        lines.insert(place, _Mark(contents.named_by_rows)(order))
     if marks:
         lines.insert(place, f"missing_text = {json.dumps(marks, ensure_ascii=False)}")
     return "\n".join(lines) + "\n"
@@ -127,21 +129,22 @@ def _with_head(text: str, contents: Contents, marks: tuple[str, ...], left_out: 
 
 def _private(contents: Contents, kinds: dict[str, Guess], *, from_rows: bool) -> str:
     lines = [_PREFACE.format(name=contents.name, basis=contents.basis).rstrip("\n")]
-    lines += [_FROM_ROWS.rstrip("\n")] if from_rows else []
+    lines += [_FROM_ROWS.rstrip("\n")] if from_rows or contents.named_by_rows else []
     lines += ["", 'kind = "table"']
     lines.append('# label = "..."  # FILL IN: the discrete column to condition on, or remove this line')
     file, missing_text = spelling_of(list(kinds.values()), contents.file)
-    mark = _Mark(from_rows)
+    mark, named = _Mark(from_rows), _Mark(contents.named_by_rows)
     if missing_text != TableSchema.missing_text:
         lines.append(mark(f"missing_text = {json.dumps(missing_text, ensure_ascii=False)}"))
-    lines += _person_lines(list(kinds))
+    told = "  # FROM THE ROWS: confirm" if contents.named_by_rows else ""
+    lines += [line + told for line in _person_lines(list(kinds))]
     lines += _file_lines(contents.file, file, mark)
     for name, found in kinds.items():
         why = why_left_out(name)
         if why is not None:
-            lines += ["", f"# Column {json.dumps(name, ensure_ascii=False)} is left out: {why}."]
+            lines += ["", f"# Column {json.dumps(name, ensure_ascii=False)} is left out: {why}.{told}"]
         else:
-            lines += ["", "[[columns]]", *_column_lines(name, found, mark)]
+            lines += ["", "[[columns]]", *_column_lines(name, found, mark, named)]
     return "\n".join(lines) + "\n"
 
 
@@ -188,11 +191,11 @@ def blank_column(name: str, kind: str) -> list[str]:
     if kind not in kinds:
         raise SchemaError(f"column {name!r} cannot be {kind!r}; choose one of {', '.join(kinds)}")
     found = Guess(kinds[kind], truths=("0", "1") if kind == Binary.kind else None)
-    return _column_lines(name, found, _Mark(from_rows=False))
+    return _column_lines(name, found, *[_Mark(from_rows=False)] * 2)
 
 
-def _column_lines(name: str, found: Guess, mark: _Mark) -> list[str]:
-    lines = [mark(f'kind = "{found.kind.kind}"'), f"name = {json.dumps(name, ensure_ascii=False)}"]
+def _column_lines(name: str, found: Guess, mark: _Mark, named: _Mark) -> list[str]:
+    lines = [mark(f'kind = "{found.kind.kind}"'), named(f"name = {json.dumps(name, ensure_ascii=False)}")]
     if found.kind is Binary and found.stored_as is CellType.BOOL:
         lines.append('values = ["False", "True"]')
     elif found.kind is Binary and found.truths is not None:

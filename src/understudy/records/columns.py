@@ -37,6 +37,9 @@ __all__ = [
 
 _WHOLE = re.compile(r"-?(0|[1-9]\d*)\.0+")
 """Whole numbers as programs write them when a column also holds empty cells: 1.0 means 1."""
+_NUMBER = re.compile(r"[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf(inity)?)", re.ASCII | re.IGNORECASE)
+_NO_NUMBER = re.compile(r"[+-]?nan(\(\w*\))?", re.ASCII | re.IGNORECASE)
+"""What pyarrow takes for a number, and for none, in a text file."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -274,7 +277,8 @@ def _examine_numbers(series: Any, column: Continuous | Integer, missing_text: tu
     present = series.notna().to_numpy(dtype=bool, copy=True)
     if series.dtype.kind not in "biuf":
         present &= ~series.isin(missing_text).to_numpy(dtype=bool)
-    numbers = _numbers(series)
+    numbers, written_out = _numbers(series)
+    present &= ~written_out
     present &= ~np.isin(numbers, _numbers_in(missing_text))
     faults = []
     bad = np.flatnonzero(present & np.isnan(numbers))
@@ -289,20 +293,24 @@ def _examine_numbers(series: Any, column: Continuous | Integer, missing_text: tu
     return np.where(present, numbers, np.nan), ~present, faults
 
 
-def _numbers(series: Any) -> NDArray[np.float64]:
-    """PRIVATE: cells as numbers, NaN where one is none.
+def _numbers(series: Any) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """PRIVATE: cells as numbers, NaN where one is none; and which texts say themselves that they are none ("nan").
 
-    Text is rounded as Python and pyarrow round it: pandas does so otherwise from fifteen digits on,
-    and whether a file is read by pyarrow or as text may hang on a single cell.
+    Text is read by the grammar of pyarrow and rounded as it rounds, which pandas does not: whether a file is read by
+    pyarrow or as text may hang on a single cell.
     """
-    numbers: NDArray[np.float64] = pd.to_numeric(series, errors="coerce").to_numpy(
+    cells = series if series.dtype.kind in "biuf" else series.astype(object)
+    texts = np.zeros(len(series), dtype=bool)
+    if cells.dtype == object:
+        texts = np.fromiter((isinstance(cell, str) for cell in cells), dtype=bool, count=len(cells))
+    numbers: NDArray[np.float64] = pd.to_numeric(cells.mask(texts), errors="coerce").to_numpy(
         dtype=np.float64, na_value=np.nan, copy=True
     )
-    if series.dtype.kind not in "biuf":
-        cells = series.to_numpy(dtype=object)
-        texts = [row for row in np.flatnonzero(np.isfinite(numbers)) if isinstance(cells[row], str)]
-        numbers[texts] = [float(cells[row]) for row in texts]
-    return numbers
+    spelled = [cell.strip() for cell in cells[texts]]
+    numbers[texts] = [float(text) if _NUMBER.fullmatch(text) else np.nan for text in spelled]
+    written_out = texts.copy()
+    written_out[texts] = [_NO_NUMBER.fullmatch(text) is not None for text in spelled]
+    return numbers, written_out
 
 
 def _numbers_in(missing_text: tuple[str, ...]) -> list[float]:

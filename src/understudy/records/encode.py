@@ -261,9 +261,9 @@ def _encode_codes(frame: pd.DataFrame, schema: CodeSchema) -> Encoded:
     known = set(schema.codes)
     if not known.intersection(frame.columns):
         raise DataError(
-            f"none of the schema's codes is a column of the data, which has {shown(list(frame.columns), 6)}. If it has "
-            "one row per person and "
-            "code, name the two columns in the schema: a table [long] with the keys person and code."
+            "none of the schema's codes is a column of the data. If it has one row per person and code, name the two "
+            "columns in the schema: a table [long] with the keys person and code.",
+            f"the data has {shown(list(frame.columns), 6)}.",
         )
     modelled = known | {label, *schema.person_columns}
     foreign = [name for name in frame.columns if name not in modelled]

@@ -78,8 +78,8 @@ def fit(
 ) -> Release:
     """Make a generator from private records as the plan says, and release it.
 
-    The run is charged to a ledger before a record is read: to the one given, or to one of its own beside `out`. Without
-    `out`, `ledger` and `account` it is charged nowhere, and a warning says so.
+    The run is charged to a ledger before a record is read: to the one given, or to one of its own beside `out`, or else
+    beside the checkpoint. Without any of these and without an account it is charged nowhere, and a warning says so.
 
     Args:
         data: a data frame, a pyarrow table, images, a path, or the name of a known data set.
@@ -129,8 +129,8 @@ def fit(
     )
     if made is not plan and not anyway:
         refuse_useless(made)
-    every = None if checkpoints is None else checkpoints.every
-    with recorded(made, account, out, ledger, dataset, every, seeded=insecure_seed is not None) as charged:
+    seeded = insecure_seed is not None
+    with recorded(made, account, out, ledger, dataset, checkpoints, seeded=seeded) as charged:
         release = run_plan(
             data,
             made,

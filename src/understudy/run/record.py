@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from understudy.ledger.account import Account, LedgerAccount
     from understudy.planning import Plan
+    from understudy.run.checkpoint import Checkpoints
 
 __all__ = ["OWN_DATASET", "beside", "open_account", "recorded", "refuse_half", "told_own"]
 
@@ -89,11 +90,14 @@ def recorded(
     out: str | Path | None,
     ledger: str | Path | None,
     dataset: str | None,
-    every: int | None,
+    checkpoints: Checkpoints | None,
     *,
     seeded: bool,
 ) -> Iterator[Account | None]:
     """The account that a run in Python is charged to; a warning where there is none.
+
+    A private run with checkpoints always has one, beside the checkpoint if nobody says where: only a record tells after
+    a crash what was drawn since the last checkpoint, so that it is not drawn again.
 
     Raises:
         PlanError: both an account and a ledger are given, or half of a ledger.
@@ -105,7 +109,7 @@ def recorded(
         if ledger is not None or dataset is not None:
             raise PlanError("give either an account or a ledger with the name of a data set, not both.")
         yield account
-    elif out is None and ledger is None and dataset is None:
+    elif (out, ledger, dataset) == (None, None, None) and (checkpoints is None or seeded or not plan.private):
         if plan.private and not seeded:
             _log.warning(
                 "This run is charged to no ledger. Pass out='folder', and it is recorded beside the release, or "
@@ -114,7 +118,10 @@ def recorded(
         yield None
     else:
         given = None if ledger is None else Path(ledger)
-        folder = Path("release" if out is None else out)
+        folder = (
+            Path(out) if out is not None else Path("release") if checkpoints is None else checkpoints.path
+        )
+        every = None if checkpoints is None else checkpoints.every
         with open_account(plan, folder, given, dataset, every, command="understudy.fit") as opened:
             yield opened
 

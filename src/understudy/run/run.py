@@ -105,6 +105,11 @@ class Run:
                 "the losses of a private run read records without noise. They can be had of a baseline (--no-privacy), "
                 "and on public data of a seeded run (--insecure-seed)."
             )
+        if checkpoints is not None and account is None and ranks.first and plan.private and seed is None:
+            raise PlanError(
+                "a private run with checkpoints needs an account: without a record of what was drawn since the last "
+                "checkpoint, a run that goes on after a crash would draw it again. Pass account=LedgerAccount(…)."
+            )
         self._watch_losses = watch_losses
         self._plan, self._checkpoints, self._seed, self._ranks = plan, checkpoints, seed, ranks
         self._fitter_seed = seed if fitter_seed is None else fitter_seed
