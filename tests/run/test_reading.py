@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ import torch
 
 from tiny import TINY_TABLE, tiny_frame
 from understudy.data import formats, text
+from understudy.data.stream import Stream
 from understudy.door.ranks import ALONE
 from understudy.door.source import Rows
 from understudy.errors import DataError
@@ -21,7 +21,7 @@ from understudy.planning import plan
 from understudy.run import reading
 from understudy.run.fit import fit
 from understudy.run.reading import private_rows
-from understudy.run.shards import Shards
+from understudy.run.shards import Shard, Shards
 from understudy.schema import CodeSchema
 
 WHOLE = tiny_frame(500)
@@ -41,12 +41,12 @@ def _small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def written(folder: Path, kind: str) -> Path:
     """The table as one file, or in a folder of several."""
-    halves = {"": WHOLE} if "-" not in kind else {str(i): WHOLE.iloc[i::9] for i in range(9)}
-    ending = kind.removesuffix("-folder")
+    halves = {str(i): WHOLE.iloc[i::9] for i in range(9)} if "folder" in kind else {"": WHOLE}
+    ending = kind.partition("-")[0]
     for name, frame in halves.items():
         path = folder / f"part{name}.{ending}"
         if ending == "parquet":
-            frame.to_parquet(path, row_group_size=100)
+            frame.to_parquet(path, row_group_size=100 if kind == ending else 20)
         elif ending == "csv":
             frame.to_csv(path, index=False)
         else:
@@ -55,7 +55,7 @@ def written(folder: Path, kind: str) -> Path:
                 maker = pa.ipc.new_file if ending == "arrow" else pa.ipc.new_stream
                 with maker(sink, table.schema) as out:
                     out.write_table(table, 150)
-    return folder if "-" in kind else folder / f"part.{ending}"
+    return folder if "folder" in kind else folder / f"part.{ending}"
 
 
 def as_set(rows: Rows) -> list[tuple[float, ...]]:
@@ -67,7 +67,7 @@ def as_set(rows: Rows) -> list[tuple[float, ...]]:
     return sorted(found)
 
 
-KINDS = ["parquet", "csv", "arrow", "ipc", "parquet-folder", "csv-folder"]
+KINDS = ["parquet", "parquet-groups", "csv", "arrow", "ipc", "parquet-folder", "csv-folder"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -80,7 +80,7 @@ def test_a_stream_gives_the_rows_of_the_whole(tmp_path: Path, kind: str) -> None
             rows_of(
                 source,
                 TINY_TABLE,
-                SimpleNamespace(rank=rank, size=size, first=rank == 0),  # type: ignore[arg-type]
+                Shard(rank, size),
                 Shards.DEALT,
                 cache=tmp_path,
             )
@@ -88,6 +88,22 @@ def test_a_stream_gives_the_rows_of_the_whole(tmp_path: Path, kind: str) -> None
         ]
         assert sorted(row for part in parts for row in as_set(part)) == expected
         assert min(map(len, parts)) >= len(WHOLE) / size / 2, "the work is not shared"
+
+
+def test_groups_of_rows_are_read_by_one_process_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a Parquet file has enough of them, no process reads what is not its own."""
+    source, read = written(tmp_path, "parquet-groups"), []
+    honest = Stream.batches
+
+    def watched(self: Stream, place: Any) -> Any:
+        for frame in honest(self, place):
+            read.append(len(frame))
+            yield frame
+
+    monkeypatch.setattr(Stream, "batches", watched)
+    for rank in range(3):
+        rows_of(source, TINY_TABLE, Shard(rank, 3), Shards.DEALT, cache=tmp_path)
+    assert sum(read) == len(WHOLE)
 
 
 def test_codes_in_columns_are_streamed(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -23,7 +24,15 @@ if TYPE_CHECKING:
     from understudy.data.tables import Tabular
     from understudy.schema import FileFormat
 
-__all__ = ["arrow_batches", "arrow_table", "column_types", "read_excel", "read_json", "read_table_file"]
+__all__ = [
+    "arrow_batches",
+    "arrow_table",
+    "column_types",
+    "read_excel",
+    "read_json",
+    "read_table_file",
+    "row_groups",
+]
 
 BATCH_ROWS = 2**16
 """Rows that are read at a time where a table is not read whole."""
@@ -94,7 +103,8 @@ def arrow_batches(place: Place, columns: list[str]) -> Iterator[Any]:
             import pyarrow.parquet as pa_parquet
 
             with place.random() as source, pa_parquet.ParquetFile(source, pre_buffer=False) as file:
-                for batch in file.iter_batches(BATCH_ROWS, columns=columns):
+                groups = None if place.group is None else [place.group]
+                for batch in file.iter_batches(BATCH_ROWS, groups, columns):
                     yield pa.Table.from_batches([batch])
             return
         with _arrow(place) as reader:
@@ -106,6 +116,20 @@ def arrow_batches(place: Place, columns: list[str]) -> Iterator[Any]:
                     yield table.slice(start, BATCH_ROWS)
     except UNREADABLE as cause:
         raise DataError(f"cannot read {place}", str(cause)) from None
+
+
+def row_groups(place: Place) -> list[Place]:
+    """The groups of rows of a Parquet file; any other file, and one without groups, as it is."""
+    if place.ending not in TableKind.PARQUET:
+        return [place]
+    import pyarrow.parquet as pa_parquet
+
+    try:
+        with place.random() as source:
+            count = pa_parquet.read_metadata(source).num_row_groups
+    except UNREADABLE as cause:
+        raise DataError(f"cannot read {place}", str(cause)) from None
+    return [replace(place, group=number) for number in range(count)] or [place]
 
 
 def _arrow(place: Place) -> Any:

@@ -43,14 +43,16 @@ class Place:
         path: where it is in its file system.
         filesystem: of pyarrow; None for this machine.
         partitions: columns that the names of its folders tell, as in `year=2024/month=05`.
+        group: of a Parquet file, the one group of rows that is meant; None for all.
     """
 
     path: str
     filesystem: Any = None
     partitions: tuple[tuple[str, str | None], ...] = ()
+    group: int | None = None
 
     def __str__(self) -> str:
-        return self.path
+        return self.path if self.group is None else f"{self.path}, group {self.group + 1} of rows"
 
     @property
     def ending(self) -> str:

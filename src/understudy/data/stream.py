@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from understudy.data.formats import arrow_batches, column_types
+from understudy.data.formats import arrow_batches, column_types, row_groups
 from understudy.data.places import TableKind, places_of
 from understudy.data.spelling import understood
 from understudy.data.tables import check_columns, from_arrow, wanted_columns
@@ -47,8 +47,13 @@ class Stream:
         """How large the files are together, as they are packed."""
         return sum(place.size for place in self.places)
 
+    @property
+    def pieces(self) -> tuple[Place, ...]:
+        """The files in pieces that can be read apart: Parquet files by their groups of rows."""
+        return tuple(piece for place in self.places for piece in row_groups(place))
+
     def batches(self, place: Place) -> Iterator[pd.DataFrame]:
-        """The rows of one file, some at a time.
+        """The rows of one file or piece, some at a time.
 
         Raises:
             DataError: it cannot be read, lacks what the schema names, or has no rows.
@@ -62,7 +67,7 @@ class Stream:
                 table = table.append_column(name, pa.array([value] * len(table), pa.string()))  # noqa: PLW2901
             frame = from_arrow(table, self.schema, str(place)).frame
             yield understood(frame, self.schema) if isinstance(self.schema, TableSchema) else frame
-        if not some:
+        if not some and place.group is None:
             raise DataError(f"{place} has columns but no rows; there is nothing to learn from")
 
 

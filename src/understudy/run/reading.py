@@ -33,8 +33,8 @@ __all__ = ["LARGE", "private_rows", "watched"]
 
 LARGE = 2**28
 """Files of more bytes than this are not read whole; a Parquet file grows several times in memory."""
-_FILES_EACH = 4
-"""Files are dealt to processes whole where there are at least this many for each, and otherwise row by row."""
+_PIECES_EACH = 4
+"""Files, or groups of rows of Parquet files, are dealt whole where there are so many for each process, else rows."""
 
 
 def private_rows(
@@ -104,15 +104,17 @@ def _streamed(
     stream: Stream, schema: Schema, ranks: Ranks | Shard, shards: Shards, cache: Path | None
 ) -> Rows:
     dealt = ranks.size > 1 and shards is Shards.DEALT
-    by_file = dealt and len(stream.places) >= _FILES_EACH * ranks.size
+    enough, pieces = _PIECES_EACH * ranks.size, stream.places
+    if dealt and len(pieces) < enough:
+        pieces = stream.pieces
+    whole = not dealt or len(pieces) >= enough
     kept, seen = RowCache(schema, cache), 0
-    for number, place in enumerate(stream.places):
-        if by_file and number % ranks.size != ranks.rank:
+    for number, place in enumerate(pieces):
+        if dealt and whole and number % ranks.size != ranks.rank:
             continue
         first = 0
         for frame in stream.batches(place):
-            start = (ranks.rank - seen) % ranks.size if dealt and not by_file else 0
-            step = ranks.size if dealt and not by_file else 1
+            start, step = (0, 1) if whole else ((ranks.rank - seen) % ranks.size, ranks.size)
             if start < len(frame):
                 kept.append(
                     _encoded(frame, slice(start, None, step), schema, f"{place}, from row {first + 1:,} on")
