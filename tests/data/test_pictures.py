@@ -4,7 +4,6 @@ import contextlib
 import gzip
 import io
 import struct
-import sys
 import tracemalloc
 import zipfile
 from dataclasses import replace
@@ -17,8 +16,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from understudy.data import read
-from understudy.data.pictures import read_folder, read_npz
-from understudy.errors import DataError, SchemaError
+from understudy.errors import DataError
 from understudy.records.encode import encode
 from understudy.schema import ImageSchema, Integer, TableSchema
 
@@ -293,83 +291,3 @@ def test_a_header_of_npz_that_lies_is_not_quoted(tmp_path: Path) -> None:
         read(tmp_path / "a.npz")
     assert "6037" not in str(caught.value)
     assert "6037" in str(caught.value.private_detail)
-
-
-# --- depth and colour -----------------------------------------------------------------------------------------
-
-
-def deep_png(path: Path, values: list[list[int]]) -> None:
-    """A grey PNG of 16 bits."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    Image.fromarray(np.array(values, dtype=np.uint16)).save(path)
-
-
-@pytest.mark.parametrize("ending", ["png", "tif"])
-def test_sixteen_bits_need_a_declared_range(tmp_path: Path, ending: str) -> None:
-    """A 12-bit image is refused without a range instead of saturating to white, and keeps its contrast with one."""
-    deep_png(tmp_path / f"scan.{ending}", [[0, 1024], [2048, 4095]])
-    with pytest.raises(DataError, match="more than 8 bits; declare in the schema"):
-        read_folder(tmp_path, ImageSchema(2, 2))
-    pixels = read_folder(tmp_path, ImageSchema(2, 2, range=(0, 4095))).images.pixels
-    assert pixels[0, :, :, 0].tolist() == [[0, 64], [128, 255]]
-
-
-def test_a_window_cuts_what_lies_outside(tmp_path: Path) -> None:
-    """Floats and deep integers of an archive follow the declared range; what is no number is black."""
-    np.savez(tmp_path / "ct.npz", images=np.array([[[-1000.0, 0.0], [500.0, np.nan]]], dtype=np.float32))
-    pixels = read_npz(tmp_path / "ct.npz", ImageSchema(2, 2, range=(-500, 500))).images.pixels
-    assert pixels[0, :, :, 0].tolist() == [[0, 128], [255, 0]]
-    with pytest.raises(DataError, match="declares their range"):
-        read_npz(tmp_path / "ct.npz", ImageSchema(2, 2))
-
-
-@pytest.mark.parametrize("window", [(1.0, 1.0), (5.0, 0.0), (0.0, float("inf"))])
-def test_a_range_that_is_none_is_refused(window: tuple[float, float]) -> None:
-    """A range has a lower and a larger upper end, both finite."""
-    with pytest.raises(SchemaError, match="range must be two finite numbers"):
-        ImageSchema(2, 2, range=window)
-
-
-def test_colour_becomes_grey_only_if_declared(tmp_path: Path) -> None:
-    """Colour under a grey schema, and grey under one of colour, are refused unless the schema says to convert."""
-    Image.new("RGB", (2, 2), (255, 0, 0)).save(tmp_path / "red.png")
-    with pytest.raises(DataError, match="is in colour"):
-        read_folder(tmp_path, ImageSchema(2, 2))
-    assert read_folder(tmp_path, ImageSchema(2, 2, convert=True)).images.pixels.max() == 76
-    Image.new("L", (2, 2), 9).save(tmp_path / "red.png")
-    with pytest.raises(DataError, match="is grey"):
-        read_folder(tmp_path, ImageSchema(2, 2, 3))
-    assert read_folder(tmp_path, ImageSchema(2, 2, 3, convert=True)).images.pixels.shape == (1, 2, 2, 3)
-
-
-def test_all_damaged_files_are_told_at_once(tmp_path: Path) -> None:
-    """One error counts and numbers every file that cannot be taken, by place and not by name."""
-    for name in "abcd":
-        Image.new("L", (2, 2)).save(tmp_path / f"{name}.png")
-    for name in "bd":
-        (tmp_path / f"{name}.png").write_bytes(b"no image")
-    with pytest.raises(DataError, match=r"image 2 .*2 images cannot be taken; the others: 4") as caught:
-        read_folder(tmp_path, ImageSchema(2, 2))
-    assert "b.png" not in str(caught.value)
-
-
-def test_dicom_without_its_reader_says_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A DICOM file without pydicom is an error with the command that helps."""
-    monkeypatch.setitem(sys.modules, "pydicom", None)
-    (tmp_path / "scan.dcm").write_bytes(b"\0" * 128 + b"DICM")
-    with pytest.raises(DataError, match=r"understudy\[medical\]"):
-        read_folder(tmp_path, ImageSchema(2, 2, range=(0, 4095)))
-
-
-def test_labels_of_an_archive_may_be_names(tmp_path: Path) -> None:
-    """Texts are places among the schema's classes, and a name that is none of them is refused without being shown."""
-    pixels = np.zeros((2, 2, 2), dtype=np.uint8)
-    schema = ImageSchema(2, 2, classes=("healthy", "ill"))
-    np.savez(tmp_path / "a.npz", images=pixels, labels=np.array(["ill", "healthy"]))
-    assert read_npz(tmp_path / "a.npz", schema).images.labels.tolist() == [1, 0]  # type: ignore[union-attr]
-    np.savez(tmp_path / "a.npz", images=pixels, labels=np.array(["ill", "smith"]))
-    with pytest.raises(DataError, match="label 2 is no class of the schema") as caught:
-        read_npz(tmp_path / "a.npz", schema)
-    assert "smith" not in str(caught.value)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import sys
-import warnings
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -30,6 +29,7 @@ from understudy.cli.options import (
     Rows,
     SchemaFile,
     Sigma,
+    SkipDamaged,
     Steps,
 )
 from understudy.cli.running import (
@@ -37,6 +37,8 @@ from understudy.cli.running import (
     command_line,
     remove_finished_checkpoint,
     saved_plan,
+    shown_to_the_curator,
+    skipping_damaged,
     stopping,
 )
 from understudy.privacy.budget import Adjacency
@@ -46,8 +48,6 @@ from understudy.run.record import beside, open_account
 from understudy.run.threads import choose_threads
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from understudy.door.ranks import Ranks
     from understudy.planning import Plan
     from understudy.release.release import Release
@@ -122,6 +122,7 @@ def fit_command(
             help="Folder for a working copy of large data on disk; private, without a name, gone at the end.",
         ),
     ] = None,
+    skip_damaged: SkipDamaged = False,
     no_privacy: Annotated[
         bool, typer.Option("--no-privacy", help="Train a baseline that is NOT PRIVATE.")
     ] = False,
@@ -186,6 +187,10 @@ def fit_command(
             records: object = source_of(place, query)
             refuse_absent(records)
             if plan is not None:
+                if skip_damaged:
+                    raise PlanError(
+                        "a saved plan has its schema: set skip_damaged = true there, and plan anew."
+                    )
                 made = saved_plan(plan)
             else:
                 if epsilon is None and not no_privacy:
@@ -193,6 +198,7 @@ def fit_command(
                         "say how much may be spent with --epsilon (or --no-privacy for a baseline)."
                     )
                 records, found, counted = _known_or_described(records, schema, rows)
+                found = skipping_damaged(found, skip_damaged)
                 made = make_plan(
                     found,
                     epsilon=None if no_privacy else epsilon,
@@ -311,7 +317,7 @@ def _train(
 
     last, found = plans[-1], {}
     with (
-        _shown_to_the_curator(),
+        shown_to_the_curator(),
         stopping() as signals,
         open_account(last, out, ledger, dataset, checkpoints.every, command=command_line(), say=err.print)
         if ranks.first
@@ -350,25 +356,6 @@ def _train(
         for path in (out, checkpoints.path):
             remove_leftovers(path)
     return found
-
-
-@contextmanager
-def _shown_to_the_curator() -> Iterator[None]:
-    """Print warnings about private records on the screen, where nothing keeps them."""
-    from understudy.errors import CuratorWarning
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("always", CuratorWarning)
-        plain = warnings.showwarning
-
-        def shown(message: Warning | str, category: type[Warning], *rest: Any) -> None:
-            if issubclass(category, CuratorWarning):
-                err.print(f"PRIVATE, for your eyes only: {message}")
-            else:
-                plain(message, category, *rest)
-
-        warnings.showwarning = shown  # type: ignore[assignment]
-        yield
 
 
 def _tell(released: dict[Path, Release], *, as_json: bool) -> None:

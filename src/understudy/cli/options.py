@@ -27,6 +27,7 @@ __all__ = [
     "Rows",
     "SchemaFile",
     "Sigma",
+    "SkipDamaged",
     "Steps",
     "TestQuery",
 ]
@@ -75,4 +76,10 @@ LedgerFile = Annotated[
     typer.Option(help="Ledger file to charge; see `understudy ledger`.", envvar="UNDERSTUDY_LEDGER"),
 ]
 DatasetName = Annotated[str | None, typer.Option(help="Name the data set is registered by in the ledger.")]
+SkipDamaged = Annotated[
+    bool,
+    typer.Option(
+        "--skip-damaged", help="Leave out image files that cannot be read; how many is told to you only."
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Machine-readable output.")]

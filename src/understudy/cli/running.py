@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import signal
 import sys
+import warnings
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from understudy.cli.console import err
 from understudy.escaping import for_terminal
@@ -28,6 +29,8 @@ __all__ = [
     "command_line",
     "remove_finished_checkpoint",
     "saved_plan",
+    "shown_to_the_curator",
+    "skipping_damaged",
     "stopping",
 ]
 
@@ -164,3 +167,38 @@ def stopping() -> Iterator[Signals]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@contextmanager
+def shown_to_the_curator() -> Iterator[None]:
+    """Print warnings about private records on the screen, where nothing keeps them."""
+    from understudy.errors import CuratorWarning
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", CuratorWarning)
+        plain = warnings.showwarning
+
+        def shown(message: Warning | str, category: type[Warning], *rest: Any) -> None:
+            if issubclass(category, CuratorWarning):
+                err.print(f"PRIVATE, for your eyes only: {message}")
+            else:
+                plain(message, category, *rest)
+
+        warnings.showwarning = shown  # type: ignore[assignment]
+        yield
+
+
+def skipping_damaged(schema: Schema, skip: bool) -> Schema:
+    """The schema that leaves damaged files out, if `--skip-damaged` asks for it.
+
+    Raises:
+        SchemaError: it describes no images.
+    """
+    from understudy.errors import SchemaError
+    from understudy.schema import ImageSchema
+
+    if not skip:
+        return schema
+    if not isinstance(schema, ImageSchema):
+        raise SchemaError(f"--skip-damaged is for files of images, and the schema describes {schema.kind}.")
+    return replace(schema, skip_damaged=True)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from understudy.cli.console import complain, print_json, say
-from understudy.cli.options import Query
+from understudy.cli.options import Query, SkipDamaged
+from understudy.cli.running import shown_to_the_curator, skipping_damaged
 from understudy.cli.schema_edit import edit
 from understudy.errors import SchemaError
 from understudy.files import write_whole
@@ -129,6 +130,7 @@ def check(
     file: Annotated[str, typer.Argument(help="The data: a file, a folder, or the name of a known set.")],
     schema: Annotated[Path, typer.Option(help="The schema (TOML).")],
     query: Query = None,
+    skip_damaged: SkipDamaged = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """List everything that does not fit the schema, column by column. Shows PRIVATE values, for your eyes only.
@@ -141,9 +143,9 @@ def check(
     from understudy.errors import DataError
     from understudy.schema import load_schema
 
-    declared, source = load_schema(schema), source_of(file, query)
+    declared, source = skipping_damaged(load_schema(schema), skip_damaged), source_of(file, query)
     try:
-        with download_bar() as progress:
+        with download_bar() as progress, shown_to_the_curator():
             found = check_data(source, declared, on_progress=progress)
     except DataError as problem:
         if problem.private_detail is not None and not as_json:

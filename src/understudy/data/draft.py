@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from understudy.data.codes import code_texts
@@ -22,7 +23,7 @@ from understudy.data.contents import Contents, contents_of
 from understudy.data.guess import Guess, guess
 from understudy.data.health import long_layout
 from understudy.data.learned import learned_from_cells, learned_from_frame, spelling_of
-from understudy.data.pictures import folder_classes, is_idx
+from understudy.data.pictures import first_picture, folder_classes, is_idx
 from understudy.data.places import places_of
 from understudy.data.read import read
 from understudy.data.typical import Typical, identifies, typical, usual_categories, why_left_out
@@ -308,15 +309,21 @@ def _is_picture(path: Path) -> bool:
 
 
 def _pictures(path: Path, from_public: bool) -> str:
-    images = read(path).images
-    height, width, channels = images.pixels.shape[1:]
-    if from_public:
-        classes = _public_classes(path, images.labels)
-        schema = ImageSchema(height, width, channels, classes)
-        return _PUBLIC_PREFACE.format(name=path.name) + "\n" + schema_to_toml(schema)
+    if path.is_dir() and not from_public:
+        first, labelled = first_picture(path), bool(folder_classes(path))
+        (height, width, channels), deep = first.shape, first.dtype != np.uint8
+    else:
+        images = read(path).images
+        (height, width, channels), deep = images.pixels.shape[1:], False
+        labelled = images.labels is not None
+        if from_public:
+            schema = ImageSchema(height, width, channels, _public_classes(path, images.labels))
+            return _PUBLIC_PREFACE.format(name=path.name) + "\n" + schema_to_toml(schema)
     lines = [_PREFACE.format(name=path.name, basis="the size of its images"), 'kind = "images"']
     lines += [f"height = {height}", f"width = {width}", f"channels = {channels}"]
-    if images.labels is not None:
+    if deep:
+        lines.append("range = []  # FILL IN: the values that become black and white, such as [0, 4095]")
+    if labelled:
         lines.append("classes = []  # FILL IN: the names of the classes in the order of their labels")
     return "\n".join(lines) + "\n"
 

@@ -9,6 +9,7 @@ import gzip
 import lzma
 import math
 import struct
+import warnings
 import zipfile
 import zlib
 from contextlib import ExitStack
@@ -17,28 +18,33 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 import pandas as pd
-from PIL import Image
 
 from understudy.data.bounds import PIXEL_WEIGHT, refuse_swollen
-from understudy.data.depth import in_eight_bits, picture_values
+from understudy.data.depth import DamagedError, Picture, as_declared, in_eight_bits, is_dicom, read_picture
 from understudy.data.records import Records
-from understudy.errors import DataError
+from understudy.errors import CuratorWarning, DataError
 from understudy.files import plain_size
 from understudy.records.images import Images
 from understudy.records.persons import person_numbers
+from understudy.schema import ImageSchema
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from numpy.typing import NDArray
 
-    from understudy.schema import ImageSchema
-
-__all__ = ["folder_classes", "is_idx", "read_folder", "read_idx", "read_idx_array", "read_npz"]
+__all__ = [
+    "first_picture",
+    "folder_classes",
+    "is_idx",
+    "read_folder",
+    "read_idx",
+    "read_idx_array",
+    "read_npz",
+]
 
 _PERSONS = "persons.csv"
-_DICOM = (".dcm", ".dicom")
-_PICTURES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", *_DICOM)
+_PICTURES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".dcm", ".dicom")
 _DEFLATE_RATIO = 1032  # the best that zlib's deflate can do (zlib.net/zlib_tech.html)
 _IDX_TYPES = {8: ">u1", 9: ">i1", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}
 _IMAGE_KEYS = ("images", "x", "arr_0")
@@ -66,10 +72,10 @@ def folder_classes(root: Path) -> tuple[str, ...]:
 def read_folder(root: Path, schema: ImageSchema | None = None) -> Records:
     """Read `root/<class>/*.png` (or .jpg, .tif, .dcm); without classes `root/*.png`.
 
-    All images must have one size, and be grey or colour as the schema says, unless it lets them be converted; without a
-    schema they become colour if the first one is. More than 8 bits need the schema's `range`. All files that cannot be
-    read are told at once. Where the schema names a column of persons, `root/persons.csv` tells whose image each
-    `file` is.
+    DICOM files need no ending. All images must have one size, and be grey or colour as the schema says, unless it lets
+    them be converted; without a schema all must be as the first one is. More than 8 bits need the schema's `range`. All
+    files that cannot be read are told at once, or left out if the schema says so. Where the schema names a column of
+    persons, `root/persons.csv` tells whose image each `file` is.
     """
     classes = folder_classes(root) if schema is None else schema.classes
     files: list[tuple[Path, int]] = []
@@ -86,7 +92,8 @@ def read_folder(root: Path, schema: ImageSchema | None = None) -> Records:
         raise DataError(
             f"{root / stranger} is not a class of the schema; add it there or move the folder away"
         )
-    pixels = _load_all([path for path, _ in files], schema)
+    pixels, kept = _load_all([path for path, _ in files], schema)
+    files = [files[place] for place in kept]
     labels = np.array([label for _, label in files], dtype=np.int64) if classes else None
     return Records(Images(pixels, labels, _persons_of_files(root, [path for path, _ in files], schema)))
 
@@ -113,51 +120,65 @@ def _persons_of_files(root: Path, files: list[Path], schema: ImageSchema | None)
 def _pictures(folder: Path) -> list[Path]:
     if not folder.is_dir():
         return []
-    return sorted(p for p in folder.iterdir() if p.suffix.lower() in _PICTURES and not p.name.startswith("."))
+    visible = sorted(p for p in folder.iterdir() if not p.name.startswith(".") and p.name != _PERSONS)
+    return [p for p in visible if p.suffix.lower() in _PICTURES or (p.is_file() and is_dicom(p))]
 
 
-def _load_all(paths: list[Path], schema: ImageSchema | None) -> NDArray[np.uint8]:
+def _load_all(paths: list[Path], schema: ImageSchema | None) -> tuple[NDArray[np.uint8], list[int]]:
+    """The pixels of files, and the places of those that are not left out."""
     packed = sum(plain_size(path, error=DataError) for path in paths)
-    if schema is None:
-        first = picture_values(paths[0])
-        shape = (*first.shape[:2], first.shape[2])
-    else:
-        shape = (schema.height, schema.width, schema.channels)
+    schema = schema or ImageSchema(*_values_of_first(paths[0]).shape)
+    shape = (schema.height, schema.width, schema.channels)
     _refuse_huge((len(paths), *shape), 1, packed, str(paths[0].parent))
     pixels = np.empty((len(paths), *shape), dtype=np.uint8)
     broken: dict[int, DataError] = {}
     for i, path in enumerate(paths):
         try:
-            pixels[i] = _fitting(picture_values(path), shape, schema)
+            pixels[i] = _fitting(read_picture(path), schema)
         except DataError as cause:
-            broken[i + 1] = cause
-    if broken:
-        raise _all_broken(broken, paths)
-    return pixels
+            broken[i] = cause
+    if not broken:
+        return pixels, list(range(len(paths)))
+    if not schema.skip_damaged or not all(isinstance(one, DamagedError) for one in broken.values()):
+        raise _all_broken({i + 1: cause for i, cause in broken.items()}, paths)
+    warnings.warn(
+        f"{len(broken)} of {len(paths)} image files are damaged and are left out; nobody else is told.",
+        CuratorWarning,
+        stacklevel=2,
+    )
+    kept = [i for i in range(len(paths)) if i not in broken]
+    if not kept:
+        raise DataError(f"{paths[0].parent} holds no image that can be read")
+    return pixels[kept], kept
 
 
-def _fitting(values: NDArray[Any], shape: tuple[int, ...], schema: ImageSchema | None) -> NDArray[np.uint8]:
+def first_picture(root: Path) -> NDArray[Any]:
+    """The pixels, as they are, of the first image of a folder: their shape and depth are those of all."""
+    folders = [root / name for name in folder_classes(root)] or [root]
+    found = [path for folder in folders for path in _pictures(folder)][:1]
+    if not found:
+        raise DataError(f"{root} holds no {', '.join(_PICTURES)} file; expected {root}/<class>/<image>.png")
+    return _values_of_first(found[0])
+
+
+def _values_of_first(path: Path) -> NDArray[Any]:
+    try:
+        return read_picture(path).values
+    except DataError as cause:
+        raise _all_broken({1: cause}, [path]) from None
+
+
+def _fitting(picture: Picture, schema: ImageSchema) -> NDArray[np.uint8]:
     """One image in 8 bits, of the size and colour that were declared."""
-    if values.shape[:2] != shape[:2]:
+    height, width = picture.values.shape[:2]
+    if (height, width) != (schema.height, schema.width):
         raise DataError(
-            f"has another size than {shape[0]} × {shape[1]} pixels (height × width); scale it, or correct the schema",
-            f"{values.shape[0]} × {values.shape[1]} pixels",
+            f"has another size than {schema.height} × {schema.width} pixels (height × width); scale it, or correct the "
+            "schema",
+            f"{height} × {width} pixels",
         )
-    pixels = in_eight_bits(values, None if schema is None else schema.range)
-    if pixels.shape[2] == shape[2]:
-        return pixels
-    if schema is not None and not schema.convert:
-        raise DataError(
-            f"is {_colour(pixels.shape[2])}, and the schema says {_colour(shape[2])}; correct channels, or set "
-            "convert = true to have it converted"
-        )
-    if shape[2] == 3:
-        return np.repeat(pixels, 3, axis=2)
-    return np.asarray(Image.fromarray(pixels).convert("L"))[..., None]
-
-
-def _colour(channels: int) -> str:
-    return "grey (1 channel)" if channels == 1 else "in colour (3 channels)"
+    pixels = in_eight_bits(picture.values, schema.range)
+    return as_declared(255 - pixels if picture.inverted else pixels, schema)
 
 
 def _all_broken(broken: dict[int, DataError], paths: list[Path]) -> DataError:
@@ -329,6 +350,8 @@ def _as_records(
     pixels = pixels if pixels.ndim == 4 else pixels[..., None]
     if len(pixels) == 0:
         raise DataError(f"{place} holds no images")
+    if schema is not None and schema.convert:
+        pixels = as_declared(pixels, schema)
     if schema is not None and pixels.shape[1:] != (schema.height, schema.width, schema.channels):
         raise DataError(
             f"{place} holds images of shape {pixels.shape[1:]} (height, width, channels), but the schema "

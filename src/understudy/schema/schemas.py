@@ -170,6 +170,8 @@ class ImageSchema(PersonUnit):
         range: the PUBLIC values that become black and white, for pixels that are not of 8 bits (a window of medical
             images, such as 0 and 4095); what lies outside is drawn to the nearer end. None: 8 bits as they are.
         convert: read colour as grey, or grey as colour, where files are not as `channels` says; otherwise refused.
+        skip_damaged: leave out files that cannot be read, instead of refusing all; whether there are any is told to the
+            curator only.
         classes: the names of the classes, or None without labels.
         label_weights: the PUBLIC share of each class, or None if not public.
         augmentation: how synthetic images may be varied: "warp" (turned, stretched and shifted a little, right for
@@ -185,6 +187,7 @@ class ImageSchema(PersonUnit):
     label_weights: tuple[float, ...] | None = None
     range: tuple[float, float] | None = None
     convert: bool = False
+    skip_damaged: bool = False
     augmentation: Augmentation | None = None
 
     def __post_init__(self) -> None:
