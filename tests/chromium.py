@@ -13,6 +13,7 @@ import subprocess
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
 _PATIENCE = 120
 """Seconds without a word from Chromium after which a test gives up."""
+
+_KEYS = {"Tab": (9, ""), "Enter": (13, "\r"), "Space": (32, " "), "ArrowDown": (40, "")}
+"""Virtual key codes, and what a key writes."""
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
@@ -49,6 +53,8 @@ class Browser:
     profile: Path
     _numbers: Any = field(default_factory=lambda: itertools.count(1))
     _events: list[dict[str, Any]] = field(default_factory=list)
+    asked_for: set[str] = field(default_factory=set)
+    """Hosts that pages asked for something since the browser was opened."""
 
     def __enter__(self) -> Browser:
         to_browser, self._write = os.pipe()
@@ -82,7 +88,7 @@ class Browser:
         target = self._ask("Target.createTarget", url="about:blank")["targetId"]
         attached = self._ask("Target.attachToTarget", targetId=target, flatten=True)
         self._session: str | None = attached["sessionId"]
-        for domain in ("Page", "Runtime", "Log"):
+        for domain in ("Page", "Runtime", "Log", "Network"):
             self._ask(f"{domain}.enable")
         return self
 
@@ -185,6 +191,35 @@ class Browser:
         shot = self._ask("Page.captureScreenshot", format="png", captureBeyondViewport=True, clip=clip)
         path.write_bytes(base64.b64decode(shot["data"]))
 
+    def keys(self, *names: str) -> None:
+        """Press keys one after another: Tab, Enter, Space, ArrowDown, or a letter."""
+        for name in names:
+            code, text = _KEYS.get(name, (0, name))
+            key = " " if name == "Space" else name
+            event = {"key": key, "code": name, "windowsVirtualKeyCode": code or ord(name.upper())}
+            self._ask("Input.dispatchKeyEvent", type="keyDown", text=text, **event)
+            self._ask("Input.dispatchKeyEvent", type="keyUp", **event)
+
+    def tab_to(self, selector: str) -> None:
+        """Press Tab until something has the focus, which must be visible there."""
+        for _ in range(200):
+            self.keys("Tab")
+            if self.value(f"document.activeElement.matches({json.dumps(selector)})"):
+                assert self.value("getComputedStyle(document.activeElement).outlineStyle") != "none", selector
+                return
+        raise AssertionError(f"no Tab reaches {selector}")
+
+    def write(self, text: str) -> None:
+        """Replace what stands in the focused field, as by typing."""
+        self._ask("Runtime.evaluate", expression="document.activeElement.select()")
+        self._ask("Input.insertText", text=text)
+
+    def follow(self, *names: str) -> None:
+        """Press keys that lead to another page, and wait for that."""
+        self._events.clear()
+        self.keys(*names)
+        self.loaded()
+
     def value(self, expression: str) -> Any:
         return self._ask("Runtime.evaluate", expression=expression, returnByValue=True)["result"].get("value")
 
@@ -214,4 +249,6 @@ class Browser:
             self._buffer += part
         line, self._buffer = self._buffer.split(b"\0", 1)
         message: dict[str, Any] = json.loads(line)
+        if message.get("method") == "Network.requestWillBeSent":
+            self.asked_for.add(urlsplit(message["params"]["request"]["url"]).hostname or "")
         return message

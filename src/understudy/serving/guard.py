@@ -102,11 +102,11 @@ class Guard:
             await self._app(scope, receive, send)
             return
 
-        begun = False
+        ended = False
 
         async def with_headers(message: Message) -> None:
-            nonlocal begun
-            begun = True
+            nonlocal ended
+            ended = message["type"] == "http.response.body" and not message.get("more_body", False)
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
@@ -118,19 +118,17 @@ class Guard:
             await refusal(scope, receive, with_headers)
             return
         self._free -= 1
+        failed = False
         try:
             await self._app(scope, receive, with_headers)
         except Exception as problem:  # noqa: BLE001 - whatever it is, its words stay here
+            failed = True
             where = traceback.extract_tb(problem.__traceback__)[-1]
             _log.error("an error of ours: %s at %s:%s", type(problem).__name__, where.filename, where.lineno)
-        else:
-            return
         finally:
             self._free += 1
-        if begun:
+        if failed and not ended:
             raise ConnectionAbortedError("an answer broke off.")
-        answer = PlainTextResponse("An error of ours; please report it.\n", status_code=500)
-        await answer(scope, receive, with_headers)
 
     def _refusal(self, scope: Scope) -> PlainTextResponse | None:
         host = plain_host(Headers(scope=scope).get("host", ""))
