@@ -23,7 +23,7 @@ demo: $(STAMP)  ## plan, train, release, sample, evaluate, audit and report on d
 	OMP_NUM_THREADS=1 $(BIN)/understudy demo --out demo
 
 docs: $(STAMP)  ## build the documentation as a site into site/
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --group docs
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --group docs
 	$(BIN)/python -m mkdocs build --quiet
 
 test: $(STAMP)  ## run the tests

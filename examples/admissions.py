@@ -1,6 +1,6 @@
 """Made-up admissions of a hospital, written as such files are: semicolons, decimal commas, German dates, `?`.
 
-Several rows belong to one patient. Run it in an empty folder; `docs/tutorial-hospital.md` says what then:
+Several rows belong to one patient. Run it in an empty folder; `docs/tutorials/hospital.md` says what then:
 
     python examples/admissions.py
 """

@@ -10,12 +10,16 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.core import TyperCommand
+from typer.testing import CliRunner
 
 from tiny import tiny_frame
+from understudy.cli import app
+from walking import commands
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")] + sorted(
-    (ROOT / "docs").glob("*.md")
+    (ROOT / "docs").rglob("*.md")
 )
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
@@ -79,7 +83,18 @@ def test_the_python_of_the_readme_runs(tmp_path: Path) -> None:
         assert (tmp_path / f"{name}.ledger").exists()
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_command_of_a_page_is_understood(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No page types a command, an option or a value that the command line does not know; nothing is run."""
+    monkeypatch.setattr(TyperCommand, "invoke", lambda *_: None, raising=False)
+    for command in commands(page.read_text("utf-8")):
+        words = shlex.split(command, comments=True)
+        if words[:1] == ["understudy"] and "…" not in command:
+            result = CliRunner().invoke(app, words[1:])
+            assert result.exit_code == 0 or "does not exist" in result.output, f"{command}\n{result.output}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_between_pages_lead_somewhere(page: Path) -> None:
     """No page points to a file that does not exist."""
     for target in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
@@ -97,8 +112,6 @@ def test_the_map_names_every_room() -> None:
 
 def test_every_command_is_in_the_readme() -> None:
     """The table of commands is complete."""
-    from understudy.cli import app
-
     names = [command.name for command in app.registered_commands] + [
         group.name for group in app.registered_groups
     ]
@@ -108,5 +121,6 @@ def test_every_command_is_in_the_readme() -> None:
 
 def test_the_site_has_every_page() -> None:
     """The site's contents name every page of the documentation once, and no page that does not exist."""
-    listed = re.findall(r"([\w-]+\.md)", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
-    assert sorted(listed) == sorted(page.name for page in (ROOT / "docs").glob("*.md"))
+    listed = re.findall(r"([\w/-]+\.md)", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
+    docs = ROOT / "docs"
+    assert sorted(listed) == sorted(str(page.relative_to(docs)) for page in docs.rglob("*.md"))

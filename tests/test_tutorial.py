@@ -16,7 +16,7 @@ from understudy.release.release import Release
 from understudy.schema import TableSchema, load_schema
 
 ROOT = Path(__file__).parent.parent
-PAGE = (ROOT / "docs" / "tutorial-hospital.md").read_text("utf-8")
+PAGE = (ROOT / "docs" / "tutorials" / "hospital.md").read_text("utf-8")
 
 
 def commands() -> list[list[str]]:

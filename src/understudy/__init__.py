@@ -1,8 +1,8 @@
 """Understudy: publish a generator instead of the data.
 
-The verbs are `plan`, `fit`, `sample`, `statistics`, `evaluate`, `audit` and `report`; the values they pass on are
-`Schema`, `Budget`, `Plan`, `Recipe` and `Release`. Names are loaded on first use, so that planning does not wait for
-torch.
+The verbs are `plan`, `fit`, `load`, `sample`, `statistics`, `evaluate`, `audit` and `report`; the values they pass on
+are `Schema`, `Budget`, `Plan`, `Recipe` and `Release`. Names are loaded on first use, so that planning does not wait
+for torch.
 
 >>> import understudy
 >>> understudy.plan(epsilon=3, rows=60_000, recipe="dp-cgan-printed", steps=100).training.steps
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from understudy.evaluation import Evaluation, evaluate
     from understudy.planning import Plan, plan
     from understudy.privacy.budget import Adjacency, Budget
+    from understudy.release.hub import load
     from understudy.release.release import Release
     from understudy.release.sampling import sample
     from understudy.release.statistics import statistics
@@ -54,6 +55,7 @@ __all__ = [
     "draft_schema",
     "evaluate",
     "fit",
+    "load",
     "plan",
     "report",
     "sample",
@@ -79,6 +81,7 @@ _HOMES = {
     "draft_schema": "understudy.data.draft",
     "evaluate": "understudy.evaluation",
     "fit": "understudy.run.fit",
+    "load": "understudy.release.hub",
     "plan": "understudy.planning",
     "report": "understudy.reporting.render",
     "sample": "understudy.release.sampling",

@@ -15,14 +15,13 @@ from understudy import codec, files
 from understudy._version import __version__
 from understudy.auditing.verdict import Audit  # noqa: TC001 - the codec reads the hint
 from understudy.errors import ReleaseError
-from understudy.release.release import CARD, read_plain_file
+from understudy.release.release import ATTACHMENT, CARD, read_plain_file
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 __all__ = ["ATTACHMENT", "attach", "attached", "describe_audit"]
 
-ATTACHMENT = "audit.json"
 _FORMAT = 1
 _LARGEST = 2**20
 

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 __all__ = ["app", "main", "program"]
 
 _COMMANDS = (
-    "demo", "plan", "count", "fit", "sample", "statistics", "inspect", "evaluate", "report", "serve", "studio", "sweep"
+    "demo", "plan", "count", "fit", "sample", "statistics", "inspect", "evaluate", "report", "push", "serve", "studio",
+    "sweep",
 )  # fmt: skip
 _GROUPS = ("audit", "recipes", "schema", "ledger", "reproduce")
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from understudy.records.images import Images
+    from understudy.release.description import Publication
     from understudy.release.release import Release
 
 __all__ = ["sample_command"]
@@ -68,6 +69,20 @@ def sample_command(
             "--raw-text", help="In CSV, leave text that a spreadsheet would compute (=, +, -, @) as it is."
         ),
     ] = False,
+    card: Annotated[
+        bool,
+        typer.Option(
+            "--card",
+            help="Also write a data set card (README.md) and croissant.json beside the records; needs the next four.",
+        ),
+    ] = False,
+    title: Annotated[str | None, typer.Option(help="For the card: what the set is called.")] = None,
+    creator: Annotated[str | None, typer.Option(help="For the card: who publishes it.")] = None,
+    license_name: Annotated[
+        str | None,
+        typer.Option("--license", help="For the card: an SPDX name such as CC-BY-4.0, or an address."),
+    ] = None,
+    url: Annotated[str | None, typer.Option(help="For the card: where the set will be found.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable output.")] = False,
 ) -> None:
     """Draw synthetic records from a release, as many as you like.
@@ -83,6 +98,9 @@ def sample_command(
         understudy sample release/ --rows 1000 --given sex=f --given age=60..70 --out older-women.csv
 
         understudy sample release/ --complete partial.csv --out whole.csv
+
+        understudy sample release/ --out set/rows.csv --card --title Visits --creator "A house" --license CC-BY-4.0
+        --url https://example.org/visits
     """
     from understudy.records.given import given_from_text
     from understudy.release.release import Release
@@ -104,6 +122,14 @@ def sample_command(
         total = None
     if sets > 1 and "-" in (str(out), str(complete)):
         raise typer.BadParameter("several sets need files; - is one stream", param_hint="--sets")
+
+    about = _publication(title=title, creator=creator, license=license_name, url=url, card=card)
+    if about is not None:
+        from understudy.release.description import check_describable
+
+        if sets > 1 or complete is not None or str(out) == "-":
+            raise typer.BadParameter("a card describes one file of drawn records", param_hint="--card")
+        check_describable(loaded, out)
 
     def drawn(number: int) -> Iterator[pd.DataFrame | Images]:
         own_seed = None if seed is None else seed + number
@@ -143,6 +169,13 @@ def sample_command(
                 )
                 for number, path in enumerate(paths)
             )
+    if about is not None:
+        from understudy.release.description import describe
+
+        balanced = () if balance is None else (f"as many with each {balance}",)
+        only = () if label is None else (f"class {label}",)
+        conditions = (*(given or ()), *balanced, *only, *(() if counts is None else (counts,)))
+        describe(loaded, out, records=written, about=about, conditions=conditions, raw_text=raw_text)
     if str(out) == "-":
         err.print(f"{written:,} records written to standard output")
     elif as_json:
@@ -150,6 +183,20 @@ def sample_command(
         print_json({**several, "rows": written, "private": loaded.card.private})
     else:
         err.print(f"{written:,} records written to {', '.join(map(str, paths))}")
+
+
+def _publication(*, card: bool, **said: str | None) -> Publication | None:
+    """What the card needs and nobody else can know; all of it, or nothing."""
+    missing = [f"--{name}" for name, value in said.items() if not value]
+    if not card:
+        if len(missing) < len(said):
+            raise typer.BadParameter("title, creator, license and url are for the card: add --card")
+        return None
+    if missing:
+        raise typer.BadParameter(f"nobody else can know {', '.join(missing)}", param_hint="--card")
+    from understudy.release.description import Publication
+
+    return Publication(**{name: str(value) for name, value in said.items()})
 
 
 def _completing(release: Release, path: Path, seed: int | None) -> Iterator[pd.DataFrame | Images]:

@@ -120,8 +120,8 @@ class Draft:
             raise SchemaError(f"{len(left)} facts are left to fill in: {', '.join(left)}.")
         return schema_from_toml(self.text)
 
-    def set(self, place: str, **facts: Any) -> Draft:
-        """Put facts in, such as `set("age", lower=0, upper=120)`; the place is a column, `TABLE` or `FILE`.
+    def set(self, place: str = TABLE, **facts: Any) -> Draft:
+        """Put facts in: `set("age", lower=0, upper=120)` of a column, `set(label="outcome")` of the whole, or of `FILE`.
 
         Raises:
             SchemaError: there is no such column, or the column cannot be as it is now described.

@@ -12,7 +12,7 @@ from understudy.schema import open_columns, open_facts, unit_words
 if TYPE_CHECKING:
     from understudy.release.release import Card
 
-__all__ = ["describe_mechanism", "likelihood_factor", "model_card"]
+__all__ = ["describe_mechanism", "front_matter", "likelihood_factor", "model_card", "promise"]
 
 _USAGE = """```console
 $ pip install understudy
@@ -25,7 +25,7 @@ def model_card(card: Card) -> str:
     """Markdown that says what was promised, what it cost and how to use the release."""
     sections = [
         "# A synthetic data generator",
-        _promise(card),
+        promise(card),
         "## What was spent",
         _charges(card),
         "## How it was made",
@@ -37,7 +37,14 @@ def model_card(card: Card) -> str:
     return "\n\n".join(sections) + "\n"
 
 
-def _promise(card: Card) -> str:
+def front_matter(card: Card) -> str:
+    """The first lines of the README, by which a hub of models knows what this is."""
+    tags = ["synthetic-data", "differential-privacy"] if card.private else ["synthetic-data", "not-private"]
+    return "---\nlibrary_name: understudy\ntags:\n" + "".join(f"- {tag}\n" for tag in tags) + "---\n\n"
+
+
+def promise(card: Card) -> str:
+    """What holds for one person in the data, in words; or why nothing does."""
     plan = card.plan
     if not card.private or plan.spent is None:
         reasons = list(card.warnings) or ["it was trained without noise"]

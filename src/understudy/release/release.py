@@ -23,7 +23,7 @@ from understudy.certificate import checked_plan
 from understudy.errors import CallError, ReleaseError
 from understudy.notebook import html_table
 from understudy.planning import Plan
-from understudy.release.readme import model_card
+from understudy.release.readme import front_matter, model_card
 from understudy.schema import Schema, completes, open_columns
 
 if TYPE_CHECKING:
@@ -35,8 +35,11 @@ if TYPE_CHECKING:
     from understudy.records.images import Images
 
 __all__ = [
+    "ATTACHMENT",
     "CARD",
     "FORMAT",
+    "README",
+    "WEIGHTS",
     "Card",
     "FileRecord",
     "Package",
@@ -48,7 +51,7 @@ __all__ = [
 FORMAT = 2
 """The version of the folder format; raised whenever an older reader would misunderstand a newer folder."""
 
-WEIGHTS, CARD, README = "generator.safetensors", "card.json", "README.md"
+WEIGHTS, CARD, README, ATTACHMENT = "generator.safetensors", "card.json", "README.md", "audit.json"
 _LARGEST_CARD = 16 * 2**20
 
 
@@ -217,6 +220,13 @@ class Release:
             _write_files(work, self)
         return target
 
+    @explained('release.push("hf://owner/name")')
+    def push(self, target: str | Path) -> str:
+        """Publish it in a new folder or on the Hugging Face Hub; see `understudy.release.hub.push`."""
+        from understudy.release.hub import push
+
+        return push(self, target)
+
     @classmethod
     def load(cls, path: str | Path) -> Release:
         """Read a release folder, checking everything that can be checked.
@@ -281,7 +291,7 @@ def _write_files(work: Path, release: Release) -> None:
     from understudy.release.weights import weights_to_bytes
 
     blob = weights_to_bytes(release.weights)
-    text = model_card(release.card)
+    text = front_matter(release.card) + model_card(release.card)
     records = tuple(
         FileRecord(name, len(content), hashlib.sha256(content).hexdigest())
         for name, content in ((WEIGHTS, blob), (README, text.encode()))
