@@ -167,10 +167,22 @@ def fit_command(
             batch_cap,
             sigma,
             steps,
+            clip,
+            capacity,
         )
-        others += (clip, capacity, time_budget, stages, losses, public, threads, processes, cache, resume)
-        if plan is None or any(others) or own_shards or no_privacy:
-            raise PlanError("--parts goes with --plan, --out, --ledger and --dataset, and with nothing else.")
+        others += (
+            time_budget,
+            stages,
+            losses,
+            public,
+            threads,
+            processes,
+            cache,
+            resume,
+            own_shards,
+            no_privacy,
+        )
+        plan = _alone_with_parts(plan, others)
         _tell(release_from_parts(parts, plan, out, ledger, dataset, insecure_seed), as_json=as_json)
         return
     if not data:
@@ -187,11 +199,7 @@ def fit_command(
             records: object = source_of(place, query)
             refuse_absent(records)
             if plan is not None:
-                if skip_damaged:
-                    raise PlanError(
-                        "a saved plan has its schema: set skip_damaged = true there, and plan anew."
-                    )
-                made = saved_plan(plan)
+                made = _saved(plan, skip_damaged=skip_damaged)
             else:
                 if epsilon is None and not no_privacy:
                     raise PlanError(
@@ -241,6 +249,22 @@ def fit_command(
         )
         if ranks.first:
             _tell(released, as_json=as_json)
+
+
+def _alone_with_parts(plan: Path | None, others: tuple[object, ...]) -> Path:
+    from understudy.errors import PlanError
+
+    if plan is None or any(others):
+        raise PlanError("--parts goes with --plan, --out, --ledger and --dataset, and with nothing else.")
+    return plan
+
+
+def _saved(path: Path, *, skip_damaged: bool) -> Plan:
+    from understudy.errors import PlanError
+
+    if skip_damaged:
+        raise PlanError("a saved plan has its schema: set skip_damaged = true there, and plan anew.")
+    return saved_plan(path)
 
 
 def _refuse_taken(out: Path, stops: tuple[int, ...], ledger: Path | None, *, resume: bool) -> None:

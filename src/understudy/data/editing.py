@@ -121,7 +121,7 @@ class Draft:
         return schema_from_toml(self.text)
 
     def set(self, place: str = TABLE, **facts: Any) -> Draft:
-        """Put facts in: `set("age", lower=0, upper=120)` of a column, `set(label="outcome")` of the whole, or of `FILE`.
+        """Put facts in: `set("age", lower=0, upper=120)`, `set(label="outcome")` of the whole, or of `FILE`.
 
         Raises:
             SchemaError: there is no such column, or the column cannot be as it is now described.
