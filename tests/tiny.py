@@ -38,6 +38,12 @@ def tiny_frame(rows: int = 64, seed: int = 0) -> pd.DataFrame:
     )
 
 
+def three_sets(rows: int = 600) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Training, hold-out and honest synthetic rows of one distribution."""
+    training, holdout, fresh = np.random.default_rng(0).normal(size=(3, rows, 4))
+    return training, holdout, fresh
+
+
 def tiny_images(rows: int = 64, seed: int = 0) -> Images:
     """Images that fit TINY_IMAGES."""
     source = np.random.default_rng(seed)

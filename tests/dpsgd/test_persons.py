@@ -9,11 +9,11 @@ import pytest
 import torch
 from torch import nn
 
+from doubles import Opaque, Silent
 from understudy.door import persons as grouping
 from understudy.door.door import Door
 from understudy.door.noise import SecureNoise, SeededNoise
 from understudy.door.persons import Persons
-from understudy.door.query import Published
 from understudy.door.source import Rows
 from understudy.dpsgd import Critic, NoisyGradients, Path, clipped_sum, step
 from understudy.dpsgd.batch import CriticBatch
@@ -170,26 +170,6 @@ RULES: dict[str, Clipping] = {
 }
 
 
-class Listener(Door):
-    """Adds no noise, and keeps what it would have been added to."""
-
-    def _drawn(self, purpose: str, sums: list[Tensor], scale: float) -> Published:
-        self.heard, self.scale = torch.cat([one.double().flatten() for one in sums]), scale
-        return Published(tuple(sums), scale)
-
-
-class Opaque(nn.Module):
-    """A critic that book-keeping cannot read, so that vmap takes it."""
-
-    def __init__(self, body: nn.Sequential) -> None:
-        super().__init__()
-        self.body = body
-
-    def forward(self, x: Tensor, labels: Tensor | None = None) -> Tensor:
-        """One logit per row."""
-        return self.body(x).reshape(len(x))
-
-
 def a_body() -> nn.Sequential:
     """The same at every call."""
     torch.manual_seed(0)
@@ -217,11 +197,11 @@ def movement(critic: nn.Module, rule: Clipping, objective: Objective, person: Te
         x = torch.cat([records, more])
         owners = torch.cat([OWNERS, torch.full((len(more),), PEOPLE)])
         rows = Rows(x, None, Persons.of(owners, MOST, x, None))
-        door = Listener(
+        door = Silent(
             rows, (Charge("steps", SubsampledGaussian(1.0, SIGMA, 1)),), SeededNoise(3), insecure=True
         )
         NoisyGradients("steps", rule, objective, 9.0).step(door, critic, Rows(fakes), Rows(public))
-        heard.append(door.heard)
+        heard.append(torch.cat([one.flatten() for one in door.heard]))
     return float((heard[0] - heard[1]).norm()) / (door.scale / SIGMA)
 
 

@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from understudy.door.door import Door
+from doubles import Opaque, Silent
 from understudy.door.noise import SeededNoise
-from understudy.door.query import Published
 from understudy.door.source import Rows
 from understudy.dpsgd import Critic, NoisyGradients, step
 from understudy.dpsgd.clipping import (
@@ -43,27 +42,6 @@ if TYPE_CHECKING:
 RECORDS, PIXELS = 600, 784
 BOUNDS = (1.0, 1e-2, 1e-4, 1e-6, 1e-8)
 NAMES = ("0.weight", "0.bias", "2.weight", "2.bias")
-
-
-class Listener(Door):
-    """Adds no noise, and keeps what it would have been added to, and how much of it."""
-
-    def _drawn(self, purpose: str, sums: list[Tensor], scale: float) -> Published:
-        self.heard = [one.double().clone() for one in sums]
-        self.scale = scale
-        return Published(tuple(sums), scale)
-
-
-class Opaque(nn.Module):
-    """A critic that book-keeping cannot read, so that vmap takes it."""
-
-    def __init__(self, body: nn.Sequential) -> None:
-        super().__init__()
-        self.body = body
-
-    def forward(self, x: Tensor, labels: Tensor | None = None) -> Tensor:
-        """One logit per row."""
-        return self.body(x).reshape(len(x))
 
 
 def a_body() -> nn.Sequential:
@@ -98,7 +76,7 @@ def movement(
     heard, sigma = [], 1.3
     for rows in (records, records[:-1]):
         charge = Charge("steps", SubsampledGaussian(1.0, sigma, 1))
-        door = Listener(Rows(rows), (charge,), SeededNoise(3), insecure=True)
+        door = Silent(Rows(rows), (charge,), SeededNoise(3), insecure=True)
         NoisyGradients("steps", rule, objective, float(RECORDS)).step(door, critic, Rows(fakes), Rows(public))
         heard.append(door.heard)
         sensitivity = door.scale / sigma

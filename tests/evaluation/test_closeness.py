@@ -4,14 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from tiny import three_sets
 from understudy.evaluation import closeness as near
-
-
-def three_sets(rows: int = 600) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Training, hold-out and honest synthetic rows of one distribution."""
-    generator = np.random.default_rng(0)
-    training, holdout, fresh = generator.normal(size=(3, rows, 4))
-    return training, holdout, fresh
 
 
 def test_exact_matches_by_hand() -> None:

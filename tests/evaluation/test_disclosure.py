@@ -5,15 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tiny import three_sets
 from understudy.errors import TooFewRows
 from understudy.evaluation import disclosure
 from understudy.evaluation.result import Group
-
-
-def three_sets(rows: int = 600) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Training, hold-out and honest synthetic rows of one distribution."""
-    training, holdout, fresh = np.random.default_rng(0).normal(size=(3, rows, 4))
-    return training, holdout, fresh
 
 
 def coded(rows: int, seed: int) -> np.ndarray:

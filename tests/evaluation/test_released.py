@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from doubles import Repeatable
 from several import together
 from understudy.door.door import Door
 from understudy.door.noise import SeededNoise
@@ -42,12 +43,6 @@ class NoNoise:
         del scale
         for one in tensors:
             one.mul_(factor)
-
-
-class Repeatable(SeededNoise):
-    """A seed in place of the operating system's entropy, so that no test hangs on chance."""
-
-    private = True
 
 
 def people(rows: int, seed: int) -> pd.DataFrame:

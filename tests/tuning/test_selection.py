@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from doubles import Repeatable
 from understudy import files
 from understudy.data import known_schema
-from understudy.door.noise import SeededNoise
 from understudy.door.source import Rows
 from understudy.errors import BudgetError, EvaluationError, LedgerError, PlanError
 from understudy.evaluation.learners import Learner
@@ -79,12 +79,6 @@ class Copies:
         from understudy.data import known
 
         return known("iris").train.content[:rows]
-
-
-class Repeatable(SeededNoise):
-    """A seed in place of the operating system's entropy, so that no test hangs on chance."""
-
-    private = True
 
 
 def test_the_score_has_sensitivity_one_and_the_charged_noise(monkeypatch: pytest.MonkeyPatch) -> None:
