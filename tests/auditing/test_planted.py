@@ -38,6 +38,7 @@ TESTS = {
 }
 DPSGD = ["tests/dpsgd"]
 
+
 def finished(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
     paths = {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT / 'tests'}", "OMP_NUM_THREADS": "1"}
     return subprocess.run(
