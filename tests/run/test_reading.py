@@ -12,17 +12,18 @@ import pytest
 import torch
 
 from tiny import TINY_TABLE, tiny_frame
-from understudy.data import formats, text
+from understudy.data import formats, stream, text
 from understudy.data.stream import Stream
 from understudy.door.ranks import ALONE
 from understudy.door.source import Rows
-from understudy.errors import DataError
+from understudy.errors import DataError, Interrupted
 from understudy.planning import plan
 from understudy.run import reading
+from understudy.run.checkpoint import Checkpoints
 from understudy.run.fit import fit
 from understudy.run.reading import private_rows
 from understudy.run.shards import Shard, Shards
-from understudy.schema import CodeSchema
+from understudy.schema import Binary, CodeSchema, LongFile
 
 WHOLE = tiny_frame(500)
 
@@ -90,6 +91,47 @@ def test_a_stream_gives_the_rows_of_the_whole(tmp_path: Path, kind: str) -> None
         assert min(map(len, parts)) >= len(WHOLE) / size / 2, "the work is not shared"
 
 
+def test_an_address_is_streamed_like_a_path(tmp_path: Path) -> None:
+    """Buckets are read through the file systems of pyarrow, of which `file://` is the one that needs no network."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    source = f"file://{written(folder, 'parquet-folder')}"
+    expected = as_set(rows_of(WHOLE, TINY_TABLE, ALONE, Shards.DEALT))
+    for size in (1, 2):
+        parts = [
+            rows_of(source, TINY_TABLE, Shard(rank, size), Shards.DEALT, cache=tmp_path)
+            for rank in range(size)
+        ]
+        assert sorted(row for part in parts for row in as_set(part)) == expected
+
+
+def test_the_folder_of_the_working_copy_stays_empty(tmp_path: Path) -> None:
+    """Nothing is there after success, after a failure, after a request to stop, and after Ctrl-C in a step."""
+    source, folder = written(tmp_path, "parquet"), tmp_path / "cache"
+    folder.mkdir()
+    made = plan(TINY_TABLE, epsilon=3.0, delta=1e-3, rows=500, recipe="dp-cgan", steps=3, batch=50)
+    seen = []
+
+    def stopped() -> bool:
+        seen.append(list(folder.iterdir()))
+        return len(seen) > 1
+
+    def interrupted(progress: Any) -> None:
+        raise KeyboardInterrupt
+
+    fit(source, made, cache=folder)
+    WHOLE.assign(visits=7.5).to_parquet(tmp_path / "bad.parquet")
+    with pytest.raises(DataError):
+        fit(tmp_path / "bad.parquet", made, cache=folder)
+    checkpoints = Checkpoints(tmp_path / "checkpoint")
+    with pytest.raises(Interrupted):
+        fit(source, made, cache=folder, stop=stopped, checkpoints=checkpoints)
+    with pytest.raises(KeyboardInterrupt):
+        fit(source, made, cache=folder, on_progress=interrupted)
+    assert seen == [[], []]
+    assert list(folder.iterdir()) == []
+
+
 def test_groups_of_rows_are_read_by_one_process_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a Parquet file has enough of them, no process reads what is not its own."""
     source, read = written(tmp_path, "parquet-groups"), []
@@ -107,7 +149,7 @@ def test_groups_of_rows_are_read_by_one_process_only(tmp_path: Path, monkeypatch
 
 
 def test_codes_in_columns_are_streamed(tmp_path: Path) -> None:
-    """Wide code sets from Parquet; as text, and as long tables, they are read whole."""
+    """Wide code sets from Parquet; as text they are read whole."""
     schema = CodeSchema(("a", "b", "c"), max_count=3)
     frame = pd.DataFrame(np.random.default_rng(0).integers(0, 4, (200, 3)), columns=list("abc"))
     frame.to_parquet(tmp_path / "codes.parquet")
@@ -116,6 +158,29 @@ def test_codes_in_columns_are_streamed(tmp_path: Path) -> None:
     assert np.array_equal(np.rint(rows.x[:] * 3), frame.to_numpy())
     with pytest.raises(DataError, match="read whole"):
         rows_of(tmp_path / "codes.csv", schema, ALONE, Shards.DEALT, cache=tmp_path)
+
+
+def test_long_tables_of_codes_become_sets_some_persons_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rows of a person may lie in any file; no matrix of all persons and codes is ever made."""
+    schema = CodeSchema(
+        ("a", "b", "c"), max_count=3, label=Binary("dead", ("no", "yes")), long=LongFile("who", "code")
+    )
+    source = np.random.default_rng(0)
+    who = source.integers(0, 60, 400)
+    frame = pd.DataFrame({"who": who, "code": source.choice(["a", "b", "c", None], 400)})
+    frame["dead"] = np.where(who % 3, "no", "yes")
+    for number in range(2):
+        frame.iloc[number::2].to_csv(tmp_path / f"{number}.csv", index=False)
+    expected = as_set(rows_of(tmp_path, schema, ALONE, Shards.DEALT))
+    assert len(expected) == frame["who"].nunique()
+    monkeypatch.setattr(stream, "_PERSONS_AT_ONCE", 7)
+    monkeypatch.setattr(reading, "LARGE", 1)
+    for size in (1, 3):
+        parts = [rows_of(tmp_path, schema, Shard(rank, size), Shards.DEALT) for rank in range(size)]
+        assert all(not isinstance(part.x, torch.Tensor) for part in parts)
+        assert sorted(row for part in parts for row in as_set(part)) == expected
 
 
 def test_large_files_are_streamed_unasked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,9 +14,13 @@ from understudy.records.persons import person_numbers
 from understudy.schema import UnknownCodes
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
     from understudy.schema import CodeSchema
 
-__all__ = ["code_texts", "from_long", "icd9_category"]
+__all__ = ["code_texts", "from_long", "icd9_category", "wide_batches"]
 
 
 def from_long(frame: pd.DataFrame, schema: CodeSchema, *, person: str, code: str) -> Records:
@@ -32,28 +36,52 @@ def from_long(frame: pd.DataFrame, schema: CodeSchema, *, person: str, code: str
         person: the column that identifies persons; it is not kept.
         code: the column with the codes.
     """
+    (wide,) = wide_batches(frame, schema, person=person, code=code, at_once=max(1, len(frame)))
+    return Records(wide)
+
+
+def wide_batches(
+    frame: pd.DataFrame, schema: CodeSchema, *, person: str, code: str, at_once: int
+) -> Iterator[pd.DataFrame]:
+    """The rows of `from_long`, some persons at a time, so that there is never one matrix of all persons and codes."""
     for name in (person, code, *([schema.label.name] if schema.label else [])):
         if name not in frame.columns:
             raise DataError(f"the table has no column {name!r}; it has {shown(list(frame.columns))}")
     persons = [name for name in schema.person_columns if name in frame.columns]
     rows = person_numbers(frame, tuple(dict.fromkeys((*persons, person))))
     assert rows is not None
-    texts = code_texts(frame[code])
+    columns = _places_of_codes(frame[code], schema)
+    kept = {
+        name: frame.groupby(rows, sort=True)[name].first().to_numpy()
+        for name in (*persons, *([schema.label.name] if schema.label else []))
+    }
+    order = np.argsort(rows, kind="stable")
+    rows, columns = rows[order], columns[order]
+    count = int(rows[-1]) + 1
+    for start in range(0, count, at_once):
+        stop = min(start + at_once, count)
+        own = slice(*np.searchsorted(rows, [start, stop]))
+        counts = np.zeros((stop - start, len(schema.codes)), dtype=np.uint16)
+        listed = columns[own] >= 0
+        np.add.at(counts, (rows[own][listed] - start, columns[own][listed]), 1)
+        wide = pd.DataFrame(np.minimum(counts, schema.max_count), columns=list(schema.codes))
+        for name, values in kept.items():
+            wide[name] = values[start:stop]
+        yield wide
+
+
+def _places_of_codes(codes: pd.Series[Any], schema: CodeSchema) -> NDArray[np.int64]:
+    """For each cell the place of its code in the schema; -1 for none, and for those that are dropped."""
+    texts = code_texts(codes)
     columns = pd.Index(schema.codes).get_indexer(pd.Index(texts.fillna("")))
     strangers = np.flatnonzero((columns < 0) & texts.notna().to_numpy(dtype=bool))
     if len(strangers) and schema.unknown is UnknownCodes.REFUSE:
-        place = f"column {code!r}, row {strangers[0] + 1}: the code"
+        place = f"column {codes.name!r}, row {strangers[0] + 1}: the code"
         raise DataError(
             f'{place} is not in the schema. Add it, or set unknown = "drop".',
             f"{place} is {texts.iloc[strangers[0]]!r}; {len(strangers)} rows hold such codes.",
         )
-    counts = np.zeros((int(rows.max()) + 1, len(schema.codes)), dtype=np.uint16)
-    listed = columns >= 0
-    np.add.at(counts, (rows[listed], columns[listed]), 1)
-    wide = pd.DataFrame(np.minimum(counts, schema.max_count), columns=list(schema.codes))
-    for name in (*persons, *([schema.label.name] if schema.label else [])):
-        wide[name] = frame.groupby(rows, sort=True)[name].first().to_numpy()
-    return Records(wide)
+    return columns
 
 
 def code_texts(codes: Any) -> Any:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from understudy.data.public.fetch import Progress
     from understudy.schema import Schema
 
-__all__ = ["read", "refuse_absent"]
+__all__ = ["read", "read_long", "refuse_absent"]
 
 
 def read(
@@ -62,6 +62,11 @@ def read(
     if not {person, code} <= set(records.frame.columns):
         return records
     return Records(from_long(records.frame, schema, person=person, code=code).frame, records.notes)
+
+
+def read_long(source: str | Path, schema: CodeSchema) -> pd.DataFrame:
+    """The rows of a long table of codes as they stand in its files, before they are put together by person."""
+    return _read(source, schema, None).frame
 
 
 def _read(source: Any, schema: Schema | None, on_progress: Progress | None) -> Records:

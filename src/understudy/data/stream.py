@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from understudy.data.codes import wide_batches
 from understudy.data.formats import arrow_batches, column_types, row_groups
 from understudy.data.places import TableKind, places_of
+from understudy.data.read import read_long
 from understudy.data.spelling import understood
 from understudy.data.tables import check_columns, from_arrow, wanted_columns
 from understudy.data.text import text_batches
@@ -25,8 +27,11 @@ if TYPE_CHECKING:
     from understudy.data.tables import Tabular
     from understudy.schema import Schema
 
-__all__ = ["Stream", "stream_of"]
+__all__ = ["LongStream", "Stream", "stream_of"]
 
+_ROW_BYTES = 8
+"""A row of a long table takes at least so many bytes in its file."""
+_PERSONS_AT_ONCE = 2**12
 _TYPED = (*TableKind.PARQUET, *TableKind.ARROW)
 
 
@@ -47,9 +52,10 @@ class Stream:
         """How large the files are together, as they are packed."""
         return sum(place.size for place in self.places)
 
-    @property
-    def pieces(self) -> tuple[Place, ...]:
-        """The files in pieces that can be read apart: Parquet files by their groups of rows."""
+    def pieces(self, least: int) -> tuple[Place, ...]:
+        """The files; where they are fewer than so many, Parquet files by their groups of rows."""
+        if len(self.places) >= least:
+            return self.places
         return tuple(piece for place in self.places for piece in row_groups(place))
 
     def batches(self, place: Place) -> Iterator[pd.DataFrame]:
@@ -71,16 +77,56 @@ class Stream:
             raise DataError(f"{place} has columns but no rows; there is nothing to learn from")
 
 
-def stream_of(source: Any, schema: Schema) -> Stream | None:
+@dataclass(frozen=True)
+class LongStream:
+    """A long table of codes: its rows are read whole, and become code sets some persons at a time.
+
+    Args:
+        places: the files.
+        source: which name them.
+        schema: with the columns of persons and codes.
+    """
+
+    places: tuple[Place, ...]
+    source: str | Path
+    schema: CodeSchema
+
+    @property
+    def bytes(self) -> int:
+        """How large a matrix of persons and codes might be: every person has a row, which takes some bytes."""
+        return sum(place.size for place in self.places) * len(self.schema.codes) // _ROW_BYTES
+
+    def pieces(self, least: int) -> tuple[Place, ...]:
+        """One, because the rows of a person may lie in any file."""
+        del least
+        return self.places[:1]
+
+    def batches(self, place: Place) -> Iterator[pd.DataFrame]:
+        """All code sets, some at a time; the cells of codes in text tell their types only when all are seen."""
+        del place
+        long, frame = self.schema.long, read_long(self.source, self.schema)
+        assert long is not None
+        if not {long.person, long.code} <= set(frame.columns):
+            yield frame
+            return
+        yield from wide_batches(
+            frame, self.schema, person=long.person, code=long.code, at_once=_PERSONS_AT_ONCE
+        )
+
+
+def stream_of(source: Any, schema: Schema) -> Stream | LongStream | None:
     """The stream of a path, pattern or address; None if rows must be seen together, or are in no such file.
 
-    Long tables of codes, and tables whose schema names persons, are put together from rows that may lie anywhere. The
-    cells of codes as text tell their types only when all of them are seen.
+    Tables whose schema names persons are put together from rows that may lie anywhere. The cells of codes as text tell
+    their types only when all of them are seen.
     """
     if not isinstance(source, str | Path) or not isinstance(schema, TableSchema | CodeSchema):
         return None
-    if schema.person_columns or (isinstance(schema, CodeSchema) and schema.long is not None):
+    if schema.person_columns:
         return None
+    if isinstance(schema, CodeSchema) and schema.long is not None:
+        found = places_of(source)
+        return LongStream(tuple(found), source, schema) if found else None
     kinds = (*TableKind.TEXT, *_TYPED) if isinstance(schema, TableSchema) else _TYPED
     places = places_of(source)
     if not places or any(place.ending not in kinds for place in places):

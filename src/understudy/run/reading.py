@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from understudy.data import Records
-    from understudy.data.stream import Stream
+    from understudy.data.stream import LongStream, Stream
     from understudy.door.ranks import Ranks
     from understudy.records.encode import Encoded
     from understudy.run.shards import Shard
@@ -69,15 +69,15 @@ def private_rows(
         return _streamed(stream, schema, ranks, shards, cache), _of_files(stream, key)
     if cache is not None:
         raise DataError(
-            "--cache is for files of tables (Parquet, Arrow, text) in which every row is a record of its own; this is "
-            "read whole. Leave --cache out."
+            "--cache is for files of tables (Parquet, Arrow, text) in which every row is a record of its own, and for "
+            "long tables of codes; this is read whole. Leave --cache out."
         )
     encoded = encode(watched(data, schema, on_note), schema)
     said = fingerprint(encoded, key) if ranks.size > 1 else ""
     return Rows.of(own_part(encoded, ranks, shards), schema), said
 
 
-def _of_files(stream: Stream, key: bytes) -> str:
+def _of_files(stream: Stream | LongStream, key: bytes) -> str:
     """The fingerprint of files that are too large to be read twice: their sizes, beginnings and ends."""
     code = hmac.new(key, digestmod=hashlib.sha256)
     for place in stream.places:
@@ -101,13 +101,12 @@ def watched(data: object, schema: Schema, on_note: Callable[[str], None] | None)
 
 
 def _streamed(
-    stream: Stream, schema: Schema, ranks: Ranks | Shard, shards: Shards, cache: Path | None
+    stream: Stream | LongStream, schema: Schema, ranks: Ranks | Shard, shards: Shards, cache: Path | None
 ) -> Rows:
     dealt = ranks.size > 1 and shards is Shards.DEALT
-    enough, pieces = _PIECES_EACH * ranks.size, stream.places
-    if dealt and len(pieces) < enough:
-        pieces = stream.pieces
-    whole = not dealt or len(pieces) >= enough
+    enough = _PIECES_EACH * ranks.size if dealt else 1
+    pieces = stream.pieces(enough)
+    whole = len(pieces) >= enough
     kept, seen = RowCache(schema, cache), 0
     for number, place in enumerate(pieces):
         if dealt and whole and number % ranks.size != ranks.rank:
