@@ -128,3 +128,30 @@ def test_the_odds_of_the_concepts_page() -> None:
 
 def _two_digits(share: float) -> str:
     return f"{share:.2f}" if share < 1 else f"{share:.1f}" if share < 9.95 else f"{share:.0f}"
+
+
+def test_the_questions_of_the_tables_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every condition, completion and query on the page of tables is answered by a release with such columns."""
+    import numpy as np
+    import pandas as pd
+
+    import understudy
+    from understudy.schema import Categorical, Integer
+
+    chance = np.random.default_rng(0)
+    values = {
+        "sex": ("f", "m"),
+        "ward": ("a", "b"),
+        "town": ("bern", "bonn", "rome"),
+        "outcome": ("well", "ill"),
+    }
+    rows = pd.DataFrame({name: chance.choice(list(allowed), 2000) for name, allowed in values.items()})
+    rows["age"] = chance.integers(0, 100, 2000)
+    rows.loc[::5, "ward"] = None
+    columns = [Categorical(name, allowed, missing=name == "ward") for name, allowed in values.items()]
+    schema = understudy.TableSchema((*columns, Integer("age", 0, 120)), label="outcome")
+    understudy.fit(rows, schema, epsilon=3, rows=2000, steps=30, out=tmp_path / "release")
+    (tmp_path / "partial.csv").write_text("sex,age\nf,40\nm,\n", encoding="utf-8")
+    walk((DOCS / "tables.md").read_text("utf-8"), tmp_path, monkeypatch)
+    assert len(pd.read_csv(tmp_path / "whole.csv")) == 2
+    assert {"ward", "outcome", "estimate"} <= set(pd.read_csv(tmp_path / "rates.csv"))
