@@ -4,25 +4,102 @@ from __future__ import annotations
 
 import gzip
 import os
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import openpyxl
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pa_parquet
 import pytest
+from openpyxl.cell import WriteOnlyCell
 from PIL import Image
 
 from fuzzing import limited
 from tiny import TINY_IMAGES, TINY_TABLE
 from understudy.data import read
-from understudy.data.bounds import OPTION
+from understudy.data.bounds import CELL_WEIGHT, OPTION
 from understudy.data.tables import check_columns
 from understudy.errors import DataError, PlanError, RecipeError, SchemaError
-from understudy.schema import Continuous, ImageSchema, TableSchema, load_schema
+from understudy.schema import Categorical, Continuous, ImageSchema, TableSchema, load_schema, schema_to_toml
 
 ONE = TableSchema((Continuous("a", 0, 1), Continuous("b", 0, 1)))
+TEXTS = TableSchema(
+    (
+        Categorical("town", ("x", "other"), unknown="other"),
+        Categorical("ward", ("x", "other"), unknown="other"),
+    )
+)
+
+SOURCE = Path(__file__).parent.parent.parent / "src"
+PEAKS = """
+import resource, sys
+from understudy.data import read
+from understudy.records.encode import encode
+from understudy.schema import load_schema
+from pathlib import Path
+schema = load_schema(Path(sys.argv[1]))
+for path in sys.argv[2:]:
+    encode(read(Path(path), schema), schema)
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+"""Prints the most memory that was in use, in KiB, after each file."""
+
+
+def dense_csv(folder: Path, rows: int, odd: str = "0,0\n") -> Path:
+    """Two bytes for each cell, and a last row that may need the other reader of text."""
+    (folder / "rows.csv.gz").write_bytes(gzip.compress(b"a,b\n" + b"0,0\n" * (rows - 1) + odd.encode(), 1))
+    return folder / "rows.csv.gz"
+
+
+def dense_odd_csv(folder: Path, rows: int) -> Path:
+    """The same with a cell that only the slower reader knows."""
+    return dense_csv(folder, rows, "\u20030,0\n")
+
+
+def dense_texts(folder: Path, rows: int) -> Path:
+    """Texts of one letter."""
+    pa_parquet.write_table(pa.table({"town": ["x"] * rows, "ward": ["y"] * rows}), folder / "rows.parquet")
+    return folder / "rows.parquet"
+
+
+def dense_arrow(folder: Path, rows: int) -> Path:
+    """Packed zeros."""
+    table = pa.table({"a": np.zeros(rows), "b": np.zeros(rows)})
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    with pa.ipc.new_file(folder / "rows.arrow", table.schema, options=options) as writer:
+        writer.write_table(table)
+    return folder / "rows.arrow"
+
+
+@pytest.mark.parametrize(
+    ("make", "schema"),
+    [(dense_csv, ONE), (dense_odd_csv, ONE), (dense_texts, TEXTS), (dense_arrow, ONE)],
+)
+def test_what_is_accepted_takes_what_it_was_weighed_for(
+    make: Any, schema: TableSchema, tmp_path: Path
+) -> None:
+    """The densest files take no more memory for each cell than the weight that decides whether they are read."""
+    rows = 10**6
+    (tmp_path / "schema.toml").write_text(schema_to_toml(schema))
+    files = []
+    for count in (1000, rows):
+        (tmp_path / str(count)).mkdir()
+        files.append(str(make(tmp_path / str(count), count)))
+    done = subprocess.run(
+        [sys.executable, "-c", PEAKS, str(tmp_path / "schema.toml"), *files],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(SOURCE), "OMP_NUM_THREADS": "1"},
+    )
+    assert done.returncode == 0, done.stderr
+    small, large = map(int, done.stdout.split())
+    assert (large - small) * 1024 < 1.2 * (2 * rows) * CELL_WEIGHT
 
 
 def swelling_csv(folder: Path) -> Path:
@@ -40,6 +117,44 @@ def swelling_parquet(folder: Path) -> Path:
     with pa_parquet.ParquetWriter(path, group.schema, compression="zstd") as writer:
         for _ in range(40):
             writer.write_table(group)
+    return path
+
+
+def long_texts(folder: Path) -> Path:
+    """A text of 20,000 letters that is stored once, in a hundred thousand rows: 2 GB in some kilobytes."""
+    path = folder / "rows.parquet"
+    group = pa.table({"town": ["x" * 20_000] * 2000, "ward": ["x"] * 2000})
+    with pa_parquet.ParquetWriter(path, group.schema, compression="zstd") as writer:
+        for _ in range(50):
+            writer.write_table(group)
+    return path
+
+
+def swelling_arrow(folder: Path) -> Path:
+    """Sixty million packed zeros."""
+    path = folder / "rows.arrow"
+    batch = pa.record_batch({"a": np.zeros(10**6), "b": np.zeros(10**6)})
+    with pa.ipc.new_file(path, batch.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+        for _ in range(30):
+            writer.write_batch(batch)
+    return path
+
+
+def many_keys(folder: Path) -> Path:
+    """Every line of JSON has a key of its own: a table of 1.6 billion cells."""
+    path = folder / "rows.jsonl"
+    path.write_text("".join(f'{{"a{i}": 0}}\n' for i in range(40_000)))
+    return path
+
+
+def far_cells(folder: Path) -> Path:
+    """Every row of a sheet has its one cell in the last column that there is."""
+    path, book = folder / "rows.xlsx", openpyxl.Workbook(write_only=True)
+    sheet = book.create_sheet()
+    cell = WriteOnlyCell(sheet, value=1)
+    for _ in range(2000):
+        sheet.append([*[None] * 16_383, cell])
+    book.save(path)
     return path
 
 
@@ -72,10 +187,14 @@ def swelling_folder(folder: Path) -> Path:
     [
         (swelling_csv, ONE),
         (swelling_parquet, ONE),
+        (long_texts, TEXTS),
+        (swelling_arrow, ONE),
+        (many_keys, ONE),
+        (far_cells, ONE),
         (swelling_npz, TINY_IMAGES),
         (swelling_folder, ImageSchema(4096, 4096)),
     ],
-    ids=["csv.gz", "parquet", "npz", "png"],
+    ids=["csv.gz", "parquet", "parquet-long", "arrow", "jsonl", "xlsx", "npz", "png"],
 )
 def test_a_small_file_never_takes_much_memory(make: object, schema: object, tmp_path: Path) -> None:
     """A file of some megabytes that would take gibibytes is refused, with the option that allows it."""

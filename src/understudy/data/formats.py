@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from understudy.data.bounds import CELL_WEIGHT, refuse_swollen, with_plain_texts
 from understudy.data.dialect import refuse_data_like
 from understudy.data.places import TableKind
 from understudy.data.records import Records
@@ -86,8 +87,10 @@ def arrow_table(place: Place, columns: list[str] | None = None) -> Any:
         if place.ending in TableKind.PARQUET:
             import pyarrow.parquet as pa_parquet
 
-            with place.random() as source, pa_parquet.ParquetFile(source) as file:
-                return file.read(columns=columns)
+            kinds = (pa.string(), pa.large_string())
+            texts = [field.name for field in column_types(place) if field.type in kinds]
+            with place.random() as source, pa_parquet.ParquetFile(source, read_dictionary=texts) as file:
+                return with_plain_texts(file.read(columns=columns), set(texts), place.size, str(place))
         with _arrow(place) as reader:
             table = reader.read_all()
             return table if columns is None else table.select(columns)
@@ -164,6 +167,7 @@ def read_json(place: Place) -> pd.DataFrame:
     if not rows:
         raise DataError(f"{place} has no rows; there is nothing to learn from")
     names = list(dict.fromkeys(name for row in rows for name in row))
+    refuse_swollen(len(names) * len(rows) * CELL_WEIGHT, place.size, str(place))
     return pd.DataFrame({name: pd.Series([row.get(name) for row in rows], dtype=object) for name in names})
 
 
@@ -181,7 +185,14 @@ def read_excel(place: Place, file: FileFormat) -> pd.DataFrame:
         with place.random() as source:
             book = openpyxl.load_workbook(source, read_only=True, data_only=True)
             sheet = book.worksheets[0] if file.sheet is None else book[file.sheet]
-            rows = [list(row) for row in sheet.iter_rows(values_only=True) if any(c is not None for c in row)]
+            rows, cells = [], 0
+            for row in sheet.iter_rows(values_only=True):
+                if any(cell is not None for cell in row):
+                    rows.append(list(row))
+                    cells += len(row)
+                    refuse_swollen(cells * CELL_WEIGHT, place.size, str(place))
+    except DataError:
+        raise
     except Exception as cause:  # noqa: BLE001 - openpyxl raises whatever its XML and zip readers raise
         sheet = "" if file.sheet is None else f" with a sheet {file.sheet!r}"
         raise DataError(f"cannot read {place} as an Excel file{sheet}", str(cause)) from None
@@ -194,8 +205,8 @@ def read_excel(place: Place, file: FileFormat) -> pd.DataFrame:
             refuse_data_like(place, names)
     if any(len(row) > len(names) for row in rows):
         raise DataError(f"{place} has cells beyond its {len(names)} named columns; name them or remove them")
-    cells = {
+    named = {
         name or f"(column {i + 1})": [row[i] if i < len(row) else None for row in rows]
         for i, name in enumerate(names)
     }
-    return pd.DataFrame({name: pd.Series(column, dtype=object) for name, column in cells.items()})
+    return pd.DataFrame({name: pd.Series(column, dtype=object) for name, column in named.items()})

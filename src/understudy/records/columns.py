@@ -299,18 +299,20 @@ def _numbers(series: Any) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     Text is read by the grammar of pyarrow and rounded as it rounds, which pandas does not: whether a file is read by
     pyarrow or as text may hang on a single cell.
     """
-    cells = series if series.dtype.kind in "biuf" else series.astype(object)
-    texts = np.zeros(len(series), dtype=bool)
-    if cells.dtype == object:
-        texts = np.fromiter((isinstance(cell, str) for cell in cells), dtype=bool, count=len(cells))
-    numbers: NDArray[np.float64] = pd.to_numeric(cells.mask(texts), errors="coerce").to_numpy(
-        dtype=np.float64, na_value=np.nan, copy=True
-    )
-    spelled = [cell.strip() for cell in cells[texts]]
-    numbers[texts] = [float(text) if _NUMBER.fullmatch(text) else np.nan for text in spelled]
-    written_out = texts.copy()
-    written_out[texts] = [_NO_NUMBER.fullmatch(text) is not None for text in spelled]
-    return numbers, written_out
+    if series.dtype.kind in "biuf":
+        plain: NDArray[np.float64] = series.to_numpy(dtype=np.float64, na_value=np.nan)
+        return plain, np.zeros(len(series), dtype=bool)
+    codes, distinct = pd.factorize(_told_apart(series))
+    table = np.full(len(distinct) + 1, np.nan)
+    written_out = np.zeros(len(distinct) + 1, dtype=bool)
+    for i, value in enumerate(distinct):
+        if isinstance(value, str):
+            text = value.strip()
+            table[i] = float(text) if _NUMBER.fullmatch(text) else np.nan
+            written_out[i] = _NO_NUMBER.fullmatch(text) is not None
+        else:
+            table[i] = pd.to_numeric(value.value if isinstance(value, _Truth) else value, errors="coerce")
+    return table[codes], written_out[codes]
 
 
 def _numbers_in(missing_text: tuple[str, ...]) -> list[float]:
