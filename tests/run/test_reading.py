@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from understudy.data import formats, stream, text
 from understudy.data.stream import Stream
 from understudy.door.ranks import ALONE
 from understudy.door.source import Rows
-from understudy.errors import DataError, Interrupted
+from understudy.errors import DataError, Interrupted, RanksError
 from understudy.planning import plan
 from understudy.run import reading
 from understudy.run.checkpoint import Checkpoints
@@ -89,6 +90,73 @@ def test_a_stream_gives_the_rows_of_the_whole(tmp_path: Path, kind: str) -> None
         ]
         assert sorted(row for part in parts for row in as_set(part)) == expected
         assert min(map(len, parts)) >= len(WHOLE) / size / 2, "the work is not shared"
+
+
+PERSONS = replace(TINY_TABLE, person=("clinic", "who"), max_rows_per_person=3)
+
+
+def with_persons() -> pd.DataFrame:
+    """Persons of two clinics with one to many rows, anywhere in the table."""
+    source = np.random.default_rng(1)
+    return WHOLE.assign(who=source.integers(0, 90, len(WHOLE)), clinic=source.choice(["a", " b"], len(WHOLE)))
+
+
+def by_person(rows: Rows) -> list[list[tuple[float, ...]]]:
+    """The rows of each person that take part, in an order of their own."""
+    assert rows.persons is not None
+    found = []
+    for number in range(rows.people):
+        x, labels = rows.pick(rows.persons.rows_of(torch.tensor([number]))[0])
+        assert labels is not None
+        found.append(sorted(tuple(row) for row in torch.cat([x, labels[:, None].float()], dim=1).tolist()))
+    return sorted(found)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+def test_persons_are_streamed_and_never_split(tmp_path: Path, kind: str) -> None:
+    """A person's rows may lie in any file: dealt to one, two or three, each person is in one shard, with all rows."""
+    frame = with_persons()
+    for number in range(2):
+        part = frame.iloc[number::2]
+        if kind == "csv":
+            part.to_csv(tmp_path / f"{number}.csv", index=False)
+        else:
+            part.assign(who=part["who"].astype(float if number else int)).to_parquet(
+                tmp_path / f"{number}.parquet"
+            )
+    expected = by_person(rows_of(frame, PERSONS, ALONE, Shards.DEALT))
+    for size in (1, 2, 3):
+        parts = [
+            rows_of(tmp_path, PERSONS, Shard(rank, size), Shards.DEALT, cache=tmp_path, key=b"k")
+            for rank in range(size)
+        ]
+        assert sorted(person for part in parts for person in by_person(part)) == expected
+        assert min(part.people for part in parts) > len(expected) / size / 2
+    with pytest.raises(RanksError, match="two shards"):
+        rows_of(tmp_path, PERSONS, Shard(0, 2), Shards.OWN, cache=tmp_path)
+
+
+def test_a_fit_of_streamed_persons_is_the_fit_from_memory(tmp_path: Path) -> None:
+    """With one seed, counts of persons from the working copy give the release of a fit in memory."""
+    with_persons().to_parquet(tmp_path / "table.parquet")
+    made = plan(PERSONS, epsilon=3.0, delta=1e-3, rows=None, steps=5)
+    one, other = (
+        fit(data, made, insecure_seed=1, cache=cache).weights
+        for data, cache in ((with_persons(), None), (tmp_path / "table.parquet", tmp_path))
+    )
+    assert all(torch.equal(value, other[name]) for name, value in one.items())
+
+
+def test_a_streamed_row_of_nobody_is_refused(tmp_path: Path) -> None:
+    """An empty cell, and a file without the column, are named with their place."""
+    frame = with_persons().astype({"clinic": object})
+    frame.drop(columns="who").to_parquet(tmp_path / "none.parquet")
+    frame.loc[130, "clinic"] = None
+    frame.to_parquet(tmp_path / "empty.parquet")
+    with pytest.raises(DataError, match=r"from row 129 on.*row 3: the cell is empty"):
+        rows_of(tmp_path / "empty.parquet", PERSONS, ALONE, Shards.DEALT, cache=tmp_path)
+    with pytest.raises(DataError, match="who"):
+        rows_of(tmp_path / "none.parquet", PERSONS, ALONE, Shards.DEALT, cache=tmp_path)
 
 
 def test_an_address_is_streamed_like_a_path(tmp_path: Path) -> None:

@@ -117,12 +117,11 @@ class LongStream:
 def stream_of(source: Any, schema: Schema) -> Stream | LongStream | None:
     """The stream of a path, pattern or address; None if rows must be seen together, or are in no such file.
 
-    Tables whose schema names persons are put together from rows that may lie anywhere. The cells of codes as text tell
-    their types only when all of them are seen.
+    The cells of codes as text tell their types only when all of them are seen.
     """
     if not isinstance(source, str | Path) or not isinstance(schema, TableSchema | CodeSchema):
         return None
-    if schema.person_columns:
+    if isinstance(schema, CodeSchema) and schema.person_columns:
         return None
     if isinstance(schema, CodeSchema) and schema.long is not None:
         found = places_of(source)

@@ -17,7 +17,7 @@ persons nor on the order of rows in a file.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from understudy.door.query import Chance, Query
 
     Words = NDArray[np.uint64]
+    Array = NDArray[Any] | Tensor
 
 __all__ = ["Persons", "add_persons"]
 
@@ -60,9 +61,7 @@ class Persons:
     most: int
 
     @classmethod
-    def of(
-        cls, numbers: NDArray[np.integer] | Tensor, most: int, x: Tensor, labels: Tensor | None
-    ) -> Persons:
+    def of(cls, numbers: NDArray[np.integer] | Tensor, most: int, x: Array, labels: Array | None) -> Persons:
         """Group rows by the numbers of their persons, and leave out what is above `most` rows of a person.
 
         Args:
@@ -143,7 +142,7 @@ def _share(rows: int) -> float:
 
 
 def _chosen(
-    order: NDArray[np.int64], sizes: NDArray[np.int64], most: int, x: Tensor, labels: Tensor | None
+    order: NDArray[np.int64], sizes: NDArray[np.int64], most: int, x: Array, labels: Array | None
 ) -> NDArray[np.int64]:
     """The rows, those of one person together, without what is above `most` of a person.
 
@@ -180,7 +179,7 @@ def _changes(values: Words) -> NDArray[np.bool_]:
     return np.concatenate([[True], values[1:] != values[:-1]])
 
 
-def _hashed(rows: NDArray[np.int64], x: Tensor, labels: Tensor | None) -> Words:
+def _hashed(rows: NDArray[np.int64], x: Array, labels: Array | None) -> Words:
     """A word for the content of each row, equal for equal rows."""
     width = int(np.prod(x.shape[1:]))
     factors = np.random.default_rng(_HASH_SEED).integers(0, 2**63, width, dtype=np.uint64) * np.uint64(
@@ -188,10 +187,10 @@ def _hashed(rows: NDArray[np.int64], x: Tensor, labels: Tensor | None) -> Words:
     ) + np.uint64(1)
     words = []
     for start in range(0, len(rows), _HASHED_AT_ONCE):
-        part = torch.from_numpy(rows[start : start + _HASHED_AT_ONCE])
-        flat = x[part].to(torch.float32).add(0.0).reshape(len(part), -1).numpy()  # -0 becomes 0
+        part = rows[start : start + _HASHED_AT_ONCE]
+        flat = np.asarray(x[part], dtype=np.float32).reshape(len(part), -1) + np.float32(0)  # -0 becomes 0
         found = flat.view(np.uint32).astype(np.uint64) @ factors
-        words.append(found if labels is None else found + labels[part].numpy().astype(np.uint64) * _ODD)
+        words.append(found if labels is None else found + np.asarray(labels[part]).astype(np.uint64) * _ODD)
     return _mixed(np.concatenate(words))
 
 

@@ -64,13 +64,22 @@ class Rows:
         labels = None if encoded.labels is None else torch.from_numpy(encoded.labels)
         if not schema.person_columns:
             return cls(x, labels)
-        if encoded.persons is None:
+        return cls(x, labels).of_persons(encoded.persons, schema)
+
+    def of_persons(self, numbers: npt.NDArray[np.integer] | None, schema: Schema) -> Rows:
+        """The same rows, with the number of each one's person.
+
+        Raises:
+            DataError: there are no numbers.
+        """
+        if numbers is None:
             raise DataError(
                 f"the schema says that {' and '.join(map(repr, schema.person_columns))} tells persons apart, and the "
                 "data has no such column (for images: no such array in the .npz file, or no persons.csv in the folder)."
             )
         assert schema.max_rows_per_person is not None
-        return cls(x, labels, Persons.of(encoded.persons, schema.max_rows_per_person, x, labels))
+        persons = Persons.of(numbers, schema.max_rows_per_person, self.x, self.labels)
+        return Rows(self.x, self.labels, persons)
 
     def __len__(self) -> int:
         return len(self.x)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["person_numbers"]
+__all__ = ["numbers_of", "person_hashes", "person_numbers"]
 
 
 def person_numbers(
@@ -38,13 +39,66 @@ def person_numbers(
     numbers: NDArray[np.int64] | None = None
     for name in names:
         codes, found = _told_apart(pd.Series(columns[name]), missing)
-        if (codes < 0).any():
-            row = int(np.argmax(codes < 0)) + 1
-            raise DataError(
-                f"column {name!r}, row {row}: the cell is empty; every record must belong to a person"
-            )
+        _refuse_empty(codes, name)
         numbers = codes if numbers is None else pd.factorize(numbers * found + codes)[0].astype(np.int64)
     return numbers
+
+
+def person_hashes(
+    columns: pd.DataFrame, names: Sequence[str], key: bytes, missing: Sequence[str] = ("",)
+) -> NDArray[np.uint64] | None:
+    """PRIVATE: 128 bits for each record, equal where `person_numbers` of all records would be equal; None likewise.
+
+    Records that are read in parts are told apart by these. Persons whose hashes met by chance would count as one; among
+    a billion that happens once in 10²⁰ times.
+
+    Args:
+        columns: some of the records.
+        names: those that tell persons apart.
+        key: at most 64 bytes; the same for all parts.
+        missing: texts that mean an empty cell.
+
+    Raises:
+        DataError: a record belongs to nobody.
+    """
+    if not names or not set(names) <= set(columns):
+        return None
+    hashes = np.zeros((len(columns), 2), dtype=np.uint64)
+    for name in names:
+        codes, values = pd.factorize(columns[name])
+        texts = [_plain(value) for value in values]
+        known = np.array([-1 if text in missing else 0 for text in texts] + [-1])
+        _refuse_empty(known[codes], name)
+        before = [one.tobytes() for one in hashes] if name != names[0] else [b""] * len(columns)
+        told = [text.encode() for text in texts]
+        made = {
+            pair: hashlib.blake2b(pair[0] + told[pair[1]], digest_size=16, key=key).digest()
+            for pair in set(zip(before, codes.tolist(), strict=True))
+        }
+        found = b"".join(made[pair] for pair in zip(before, codes.tolist(), strict=True))
+        hashes = np.frombuffer(found, dtype=np.uint64).reshape(-1, 2)
+    return hashes
+
+
+def numbers_of(hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """For each record the number of its person, in the order in which persons first occur."""
+    order = np.lexsort((hashes[:, 1], hashes[:, 0]))
+    new = np.ones(len(order), dtype=bool)
+    new[1:] = (hashes[order[1:]] != hashes[order[:-1]]).any(axis=1)
+    first = np.minimum.reduceat(order, np.flatnonzero(new)) if len(order) else order
+    place = np.empty(len(first), dtype=np.int64)
+    place[np.argsort(first)] = np.arange(len(first))
+    numbers = np.empty(len(order), dtype=np.int64)
+    numbers[order] = place[np.cumsum(new) - 1]
+    return numbers
+
+
+def _refuse_empty(codes: NDArray[np.integer], name: str) -> None:
+    if (codes < 0).any():
+        row = int(np.argmax(codes < 0)) + 1
+        raise DataError(
+            f"column {name!r}, row {row}: the cell is empty; every record must belong to a person"
+        )
 
 
 def _told_apart(column: pd.Series[Any], missing: Sequence[str]) -> tuple[NDArray[np.int64], int]:

@@ -7,6 +7,8 @@ import hmac
 import warnings
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from understudy.data import read
 from understudy.data.ids import repeated, with_ids
 from understudy.data.stream import stream_of
@@ -14,13 +16,15 @@ from understudy.door.cache import RowCache
 from understudy.door.source import Rows
 from understudy.errors import CuratorWarning, DataError
 from understudy.records.encode import encode
-from understudy.run.shards import Shards, fingerprint, own_part
+from understudy.records.persons import numbers_of, person_hashes
+from understudy.run.shards import Shards, fingerprint, own_part, refuse_split_persons
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     import pandas as pd
+    from numpy.typing import NDArray
 
     from understudy.data import Records
     from understudy.data.stream import LongStream, Stream
@@ -66,7 +70,7 @@ def private_rows(
     """
     stream = stream_of(data, schema)
     if stream is not None and (cache is not None or stream.bytes > LARGE):
-        return _streamed(stream, schema, ranks, shards, cache), _of_files(stream, key)
+        return _streamed(stream, schema, ranks, shards, cache, key), _of_files(stream, key)
     if cache is not None:
         raise DataError(
             "--cache is for files of tables (Parquet, Arrow, text) in which every row is a record of its own, and for "
@@ -101,31 +105,55 @@ def watched(data: object, schema: Schema, on_note: Callable[[str], None] | None)
 
 
 def _streamed(
-    stream: Stream | LongStream, schema: Schema, ranks: Ranks | Shard, shards: Shards, cache: Path | None
+    stream: Stream | LongStream,
+    schema: Schema,
+    ranks: Ranks | Shard,
+    shards: Shards,
+    cache: Path | None,
+    key: bytes,
 ) -> Rows:
-    dealt = ranks.size > 1 and shards is Shards.DEALT
-    enough = _PIECES_EACH * ranks.size if dealt else 1
+    """The rows of this process, from a working copy; persons are dealt by a hash, and their numbers stay in memory."""
+    dealt, persons = ranks.size > 1 and shards is Shards.DEALT, bool(schema.person_columns)
+    if persons and not dealt:
+        refuse_split_persons(ranks)
+    enough = _PIECES_EACH * ranks.size if dealt and not persons else 1
     pieces = stream.pieces(enough)
-    whole = len(pieces) >= enough
-    kept, seen = RowCache(schema, cache), 0
+    whole = len(pieces) >= enough and not (dealt and persons)
+    kept, hashes, seen = RowCache(schema, cache), [np.zeros((0, 2), dtype=np.uint64)], 0
     for number, place in enumerate(pieces):
         if dealt and whole and number % ranks.size != ranks.rank:
             continue
         first = 0
         for frame in stream.batches(place):
-            start, step = (0, 1) if whole else ((ranks.rank - seen) % ranks.size, ranks.size)
-            if start < len(frame):
-                kept.append(
-                    _encoded(frame, slice(start, None, step), schema, f"{place}, from row {first + 1:,} on")
-                )
+            where = f"{place}, from row {first + 1:,} on"
+            own = np.full(len(frame), whole)
+            if persons:
+                found = _hashes(frame, schema, key, where)
+                own = found[:, 0] % np.uint64(ranks.size) == ranks.rank if dealt else own
+                hashes.append(found[own])
+            elif not whole:
+                own[(ranks.rank - seen) % ranks.size :: ranks.size] = True
+            if own.any():
+                kept.append(_encoded(frame, own, schema, where))
             first, seen = first + len(frame), seen + len(frame)
-    return kept.rows()
+    rows = kept.rows()
+    return rows.of_persons(numbers_of(np.concatenate(hashes)), schema) if persons else rows
 
 
-def _encoded(frame: pd.DataFrame, own: slice, schema: Schema, where: str) -> Encoded:
+def _hashes(frame: pd.DataFrame, schema: Schema, key: bytes, where: str) -> NDArray[np.uint64]:
+    try:
+        found = person_hashes(frame, schema.person_columns, key)
+    except DataError as problem:
+        raise DataError(f"{where}: {problem}", problem.private_detail) from None
+    if found is None:
+        raise DataError(f"{where}: there is no column {' and '.join(map(repr, schema.person_columns))}.")
+    return found
+
+
+def _encoded(frame: pd.DataFrame, own: NDArray[np.bool_], schema: Schema, where: str) -> Encoded:
     """Some rows of a batch; errors count rows within the batch and say where it begins."""
     try:
-        return encode(frame.iloc[own], schema)
+        return encode(frame if own.all() else frame.iloc[own], schema)
     except DataError:
         try:
             encode(frame, schema)  # so that the row of a fault is counted among all rows of the batch

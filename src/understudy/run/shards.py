@@ -27,6 +27,7 @@ __all__ = [
     "own_part",
     "refuse_differences",
     "refuse_same_shard",
+    "refuse_split_persons",
 ]
 
 _COMPARED = 4096
@@ -78,12 +79,22 @@ def own_part(encoded: Encoded, ranks: Ranks | Shard, shards: Shards) -> Encoded:
     """
     if shards is Shards.DEALT:
         return dealt(encoded, ranks)
-    if encoded.persons is not None and ranks.size > 1:
+    if encoded.persons is not None:
+        refuse_split_persons(ranks)
+    return encoded
+
+
+def refuse_split_persons(ranks: Ranks | Shard) -> None:
+    """Refuse shards of their own where a person may have records in several.
+
+    Raises:
+        RanksError: there are several shards.
+    """
+    if ranks.size > 1:
         raise RanksError(
             "a person with records in two shards would count twice, and nobody can see that there is none. Give all "
             "processes the whole data, of which each takes its persons: leave --own-shards out."
         )
-    return encoded
 
 
 def dealt(encoded: Encoded, ranks: Ranks | Shard) -> Encoded:
