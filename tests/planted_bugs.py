@@ -42,7 +42,7 @@ def the_labeller_does_not_clip_one_class() -> None:
 
 
 @bug
-def columns_of_pairs_chosen_by_exact_counts() -> None:
+def columns_of_triples_chosen_by_exact_counts() -> None:
     from understudy.synthesizers.marginals import asking, queries
 
     exact: list[Any] = []
@@ -53,9 +53,17 @@ def columns_of_pairs_chosen_by_exact_counts() -> None:
         exact[:] = [one.clone().numpy() for one in sums]
 
     queries.LabelPairCounts.add = watched  # type: ignore[method-assign]
-    asking._most_telling = lambda masses, by_label, most: choose(
-        masses, [one.reshape(shape.shape) for one, shape in zip(exact, by_label, strict=True)], most
-    )
+
+    def by_exact(masses: Any, by_label: Any, most: int) -> Any:
+        first = len(exact) == len(by_label)  # later, only the columns that were chosen are asked about
+        kept = (
+            [one.reshape(shape.shape) for one, shape in zip(exact, by_label, strict=True)]
+            if first
+            else by_label
+        )
+        return choose(masses, kept, most)
+
+    asking._most_telling = by_exact
 
 
 @bug
@@ -293,7 +301,7 @@ def a_published_mean_with_all_its_digits() -> None:
 def products_of_triples_with_the_noise_of_one() -> None:
     from understudy.synthesizers.marginals import queries
 
-    queries.ProductSums.sensitivity = 1.0  # type: ignore[assignment,method-assign]
+    queries.TripleProducts.sensitivity = 1.0  # type: ignore[assignment,method-assign]
 
 
 @bug
@@ -301,14 +309,36 @@ def triples_chosen_by_exact_sums() -> None:
     from understudy.synthesizers.marginals import asking, queries
 
     exact: list[Any] = []
-    publish_add, choose = queries.ProductSums.add, asking.chosen_triples
+    publish_add, choose = queries.TripleProducts.add, asking.chosen_triples
 
     def watched(self: Any, sums: Any, batch: Any) -> None:
         publish_add(self, sums, batch)
         exact[:] = [sums[0].clone()]
 
-    queries.ProductSums.add = watched  # type: ignore[method-assign]
+    queries.TripleProducts.add = watched  # type: ignore[method-assign]
     asking.chosen_triples = lambda columns, _, *rest: choose(columns, exact[0], *rest)  # type: ignore[attr-defined]
+
+
+@bug
+def products_of_pairs_with_the_noise_of_one() -> None:
+    from understudy.synthesizers.marginals import queries
+
+    queries.PairProducts.sensitivity = 1.0  # type: ignore[assignment,method-assign]
+
+
+@bug
+def pairs_chosen_by_exact_sums() -> None:
+    from understudy.synthesizers.marginals import asking, queries
+
+    exact: list[Any] = []
+    publish_add, choose = queries.PairProducts.add, asking.chosen_pairs
+
+    def watched(self: Any, sums: Any, batch: Any) -> None:
+        publish_add(self, sums, batch)
+        exact[:] = [sums[0].clone()]
+
+    queries.PairProducts.add = watched  # type: ignore[method-assign]
+    asking.chosen_pairs = lambda _, *rest: choose(exact[0], *rest)  # type: ignore[attr-defined]
 
 
 @bug
@@ -391,7 +421,7 @@ def plan_under_audit(name: str) -> Any:
     settings: dict[str, Any] = {"epsilon": 8.0, "rows": 60_000}
     if "labeller" in name or "evaluation" in name or "exact number" in name:
         return understudy.plan(digits, recipe="understudy", steps=2, **settings)
-    if "columns of pairs" in name or "triples" in name or "piles" in name:
+    if "pairs" in name or "triples" in name or "piles" in name:
         recipe = replace(UNDERSTUDY_TABLES, columns=5, steps=2)
         return understudy.plan(known_schema("breast-cancer"), recipe=recipe, **settings)
     if "code" in name or "root of m" in name:

@@ -20,7 +20,7 @@ FIRST = list(BUGS)[:14]
 
 TESTS = {
     "labeller": ["tests/synthesizers/embedding", "tests/synthesizers/test_contract.py"],
-    "columns of pairs": ["tests/synthesizers/marginals", "tests/synthesizers/test_contract.py"],
+    "pairs": ["tests/synthesizers/marginals", "tests/synthesizers/test_contract.py"],
     "triples": ["tests/synthesizers/marginals", "tests/synthesizers/test_contract.py"],
     "piles": ["tests/synthesizers/marginals", "tests/synthesizers/test_contract.py"],
     "code": ["tests/synthesizers/codes", "tests/synthesizers/test_contract.py"],

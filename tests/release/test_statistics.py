@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from typer.testing import CliRunner
 
 from understudy.cli import app
@@ -17,7 +18,8 @@ from understudy.errors import ReleaseError
 from understudy.planning import plan
 from understudy.privacy.mechanisms import GaussianRelease
 from understudy.release.release import Release
-from understudy.release.statistics import statistics
+from understudy.release.statistics import published_counts, statistics
+from understudy.release.weights import weights_from_bytes, weights_to_bytes
 from understudy.run.fit import fit
 from understudy.schema import Categorical, Integer, TableSchema
 
@@ -114,3 +116,54 @@ def test_the_command_prints_and_writes(tmp_path: Path) -> None:
         "outcome",
         "mean age",
     }
+
+
+def test_every_published_count_is_told_with_its_noise() -> None:
+    """Class counts, columns, pairs and triples are all there, and the true counts lie in 95 % of the intervals."""
+    told = published_counts(release())
+    purposes = {one.purpose for one in release().card.plan.charges} - {"scores of triples"}
+    assert set(told["table"]) == purposes
+    rows = people()
+    classes = told[told["table"] == "label histogram"]
+    assert classes["values"].tolist() == ["well", "ill"]
+    pairs = told[told["columns"] == "outcome × sex × ward"]
+    held = 0
+    for _, one in pairs.iterrows():
+        outcome, sex, ward = one["values"].split(" × ")
+        there = rows["ward"].isna() if ward == "missing" else rows["ward"] == ward
+        true = int((there & (rows["outcome"] == outcome) & (rows["sex"] == sex)).sum())
+        held += one["low"] <= true <= one["high"]
+    assert held >= 0.8 * len(pairs) >= 8
+    ages = told[(told["columns"] == "age") & told["values"].str.contains("…")]
+    assert ages["count"].sum() == pytest.approx(ROWS, abs=2000)
+
+
+def test_counts_are_written_by_the_command_and_hold_no_more_than_the_file(tmp_path: Path) -> None:
+    """`--counts` writes all of them; a baseline without noise keeps none, since they would be those of real rows."""
+    release().save(tmp_path / "release")
+    out = tmp_path / "counts.csv"
+    done = CliRunner().invoke(app, ["statistics", str(tmp_path / "release"), "--counts", "--out", str(out)])
+    assert done.exit_code == 0, done.output
+    assert len(pd.read_csv(out)) == len(published_counts(release()))
+    refused = ["statistics", str(tmp_path / "release"), "--counts", "--query", "sex"]
+    assert CliRunner().invoke(app, refused).exit_code != 0
+    baseline = fit(people(), plan(SCHEMA, epsilon=None, rows=ROWS, steps=2), insecure_seed=1)
+    with pytest.raises(ReleaseError, match="keeps no counts"):
+        published_counts(baseline)
+
+
+@pytest.mark.parametrize(
+    ("name", "broken"),
+    [
+        ("pair_counts", torch.zeros(3)),
+        ("paired", torch.tensor([[0, 9]])),
+        ("pair_groups", torch.tensor([5])),
+        ("noises", torch.full((7,), -1.0, dtype=torch.float64)),
+        ("looked", torch.zeros(2, dtype=torch.int64)),
+    ],
+)
+def test_counts_that_do_not_fit_the_table_are_refused(name: str, broken: torch.Tensor) -> None:
+    """A file whose counts belong to another table is not read."""
+    blob = weights_to_bytes({**release().weights, name: broken})
+    with pytest.raises(ReleaseError, match="do not belong to the generator"):
+        weights_from_bytes(blob, release().card.plan.recipe, SCHEMA)

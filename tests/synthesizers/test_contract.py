@@ -66,6 +66,7 @@ SCHEMAS: dict[str, Schema] = {
 }
 OWN: dict[str, Recipe] = {
     "tables": replace(UNDERSTUDY_TABLES, components=8),
+    "wide-tables": replace(UNDERSTUDY_TABLES, components=8, columns=2),
     "codes": replace(UNDERSTUDY_CODES, components=5, drowned=1e9),
     "few-codes": replace(UNDERSTUDY_CODES, components=5),
     "images": replace(
@@ -95,6 +96,15 @@ def small(recipe: Recipe) -> Recipe:
 def test_our_own_recipes_keep_the_contract(recipe: str, schema: str) -> None:
     """Bounds, charges, secrecy, checkpoints and releases, or a refusal in a sentence, on every kind of data."""
     check_synthesizer(OWN[recipe], SCHEMAS[schema], rows=20)
+
+
+def test_a_table_with_columns_that_are_compared_with_no_other_keeps_the_contract() -> None:
+    """Chosen pairs leave columns out of the mixture; checkpoints and releases hold them all the same."""
+    flags = tuple(Binary(f"flag{i}") for i in range(6))
+    schema = TableSchema(
+        (*flags, Continuous("dose", -1.0, 3.0), Categorical("outcome", ("well", "ill"))), "outcome"
+    )
+    check_synthesizer(replace(OWN["wide-tables"], columns=3), schema, rows=20)  # type: ignore[call-arg]
 
 
 @pytest.mark.parametrize(

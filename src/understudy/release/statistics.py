@@ -30,11 +30,15 @@ if TYPE_CHECKING:
     from understudy.schema import Column, Discrete
     from understudy.synthesizers.model import Model
 
-__all__ = ["COVERS", "all_queries", "statistics"]
+__all__ = ["COUNTS", "COVERS", "all_queries", "published_counts", "statistics"]
 
 COVERS = (
     "Intervals of 95 % cover the noise of the counts of these columns and the chance of who was among the rows; they "
     "do not cover what the generator lost when it was fitted to the counts."
+)
+COUNTS = (
+    "These are the counts as they were published, noise included; the number of rows that were counted lies between "
+    "low and high in 95 % of all cells. They do not add up, since each has noise of its own."
 )
 _WIDE = 1.959964
 """Standard deviations on either side of an interval of 95 %."""
@@ -82,6 +86,38 @@ def statistics(release: Release | str | Path, query: str, *, rows: int | None = 
                 share = float(_part(model, {**known, **asked}, release)[1].sum()) / held if held else 0.0
                 found.append({**group, what.name: cell, **_share(share, within)})
     return pd.DataFrame(found)
+
+
+def published_counts(release: Release | str | Path) -> pd.DataFrame:
+    """Every noisy count that was published when the release was made: what its budget bought.
+
+    Args:
+        release: the generator of a table, or the path of its folder.
+
+    Returns:
+        For each count the `table` (what its charge is called), the `columns` and `values` that it counts, the `count`,
+        its `noise` (one standard deviation) and the ends `low` and `high` of an interval of 95 % for the rows there.
+
+    Raises:
+        ReleaseError: the release keeps no counts.
+    """
+    import pandas as pd
+
+    release = release_of(release)
+    model = model_with(release.weights, release.card.plan.recipe, release.schema)
+    found = []
+    for table in model.counts(release.schema):
+        wide = _WIDE * table.noise
+        described = {"table": table.purpose, "columns": " × ".join(table.columns)}
+        values = [" × ".join(cell) for cell in table.cells]
+        counts = {"count": table.counts, "noise": table.noise}
+        ends = {"low": np.maximum(table.counts - wide, 0.0), "high": np.maximum(table.counts + wide, 0.0)}
+        found.append(pd.DataFrame({**described, "values": values, **counts, **ends}))
+    if not found:
+        raise ReleaseError(
+            "this release keeps no counts: those of the recipe understudy-tables do, unless they are NOT PRIVATE."
+        )
+    return pd.concat(found, ignore_index=True)
 
 
 def all_queries(release: Release) -> list[str]:

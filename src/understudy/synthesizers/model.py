@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from torch import nn
@@ -9,7 +10,7 @@ from torch import nn
 from understudy.errors import ReleaseError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     import numpy as np
     import torch
@@ -17,14 +18,34 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from understudy.records.given import Allowed
+    from understudy.schema import Schema
     from understudy.synthesizers.protocol import Drawn, Partial, Request
 
-__all__ = ["Model"]
+__all__ = ["CountTable", "Model"]
 
 _IN_ONE_PIECE = (
     "this generator makes records in one piece, so no values can be given beside their class (label, counts); "
     "a release of the recipe understudy-tables can be asked for any."
 )
+
+
+@dataclass(frozen=True, eq=False)
+class CountTable:
+    """Noisy counts of one or several columns, as they were published.
+
+    Args:
+        purpose: what the charge that paid for them is called.
+        columns: by name.
+        cells: for every count the values of these columns, in words.
+        counts: with noise, so they may be negative.
+        noise: the standard deviation of the noise in each of them.
+    """
+
+    purpose: str
+    columns: tuple[str, ...]
+    cells: Sequence[tuple[str, ...]]
+    counts: NDArray[np.float64]
+    noise: float
 
 
 class Model(nn.Module):
@@ -67,6 +88,15 @@ class Model(nn.Module):
         """
         del column, classes
         raise ReleaseError(_IN_ONE_PIECE)
+
+    def counts(self, schema: Schema) -> Iterator[CountTable]:
+        """Noisy counts that were published and are in the file; most models keep none.
+
+        Args:
+            schema: what records look like.
+        """
+        del schema
+        return iter(())
 
     def completed(self, partial: Partial, classes: Tensor, source: torch.Generator) -> Drawn:
         """A record for each of these, which keeps what is known of it.

@@ -50,7 +50,7 @@ from understudy.synthesizers.marginals.queries import (
     GroupCounts,
     LabelPairCounts,
     PileCounts,
-    ProductSums,
+    TripleProducts,
 )
 from understudy.synthesizers.marginals.recipe import (
     COLUMNS,
@@ -150,7 +150,7 @@ def some_queries() -> tuple[Query, ...]:
 def test_everything_that_is_declared_was_overheard() -> None:
     """The tests of bounds look at every query of the recipe."""
     declared = RECIPE.releases(EVERY_KIND, 64)
-    kinds = (LabelCounts, ColumnCounts, PileCounts, LabelPairCounts, GroupCounts, ProductSums, GroupCounts)
+    kinds = (LabelCounts, ColumnCounts, PileCounts, LabelPairCounts, GroupCounts, TripleProducts, GroupCounts)
     assert len(declared) == len(kinds)
     assert tuple(type(one) for one in some_queries()) == kinds
 
@@ -177,7 +177,7 @@ def excesses(record: list[float], label: int, kind: type = object) -> list[float
 
 def some_columns() -> tuple[KnownColumn, ...]:
     """The columns as the products know them."""
-    (query,) = (one for one in some_queries() if isinstance(one, ProductSums))
+    (query,) = (one for one in some_queries() if isinstance(one, TripleProducts))
     return tuple(query._columns)
 
 
@@ -205,7 +205,7 @@ def test_the_sensitivity_is_reached() -> None:
         (CellCounts, lambda _: 1.0),
         (CellCounts, lambda query: math.sqrt(len(query._sizes) - 1)),
         (PileCounts, lambda query: math.sqrt(len(query._sizes)) - 0.5),
-        (ProductSums, lambda _: 1.0),
+        (TripleProducts, lambda _: 1.0),
     ],
 )
 def test_noise_for_less_is_caught(kind: type, claimed: object, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -216,13 +216,13 @@ def test_noise_for_less_is_caught(kind: type, claimed: object, monkeypatch: pyte
 
 def test_leans_beyond_one_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leans that some other rule would make ten times as large move the sums no further than is claimed."""
-    query = ProductSums(
+    query = TripleProducts(
         some_columns(), {i: np.full(one.width, 10.0) for i, one in enumerate(some_columns())}, None
     )
     x = np.asarray(rows_of(1, seed=3).x)
     assert float(summed(query, x, None).norm()) <= query.sensitivity + 1e-9
     monkeypatch.setattr(np, "clip", lambda values, *_: values)
-    loud = ProductSums(
+    loud = TripleProducts(
         some_columns(), {i: np.full(one.width, 10.0) for i, one in enumerate(some_columns())}, None
     )
     monkeypatch.undo()

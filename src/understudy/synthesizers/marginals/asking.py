@@ -1,9 +1,10 @@
 """What the fitter of a table asks the door, in its order, and what it makes of the answers.
 
 Columns first, then piles; from these follow the outcomes of numbers. Then columns by class and pairs, in groups of
-outcomes as coarse as their noise demands: how fine anything is follows from the noise per row by a public rule. When
-the mixture is nearly fitted, three columns at a time are scored by how far the mixture is from them, and the furthest
-are counted. Rows are seen in `queries` alone; all else here is post-processing.
+outcomes as coarse as their noise demands: how fine anything is follows from the noise per row by a public rule. Of many
+columns, pairs are scored first, and those that are furthest from independence are counted. When the mixture is nearly
+fitted, three columns at a time are scored by how far the mixture is from them, and the furthest are counted. Rows are
+seen in `queries` alone; all else here is post-processing.
 """
 
 from __future__ import annotations
@@ -17,8 +18,16 @@ import numpy as np
 import torch
 
 from understudy.synthesizers.marginals.columns import KnownColumn
+from understudy.synthesizers.marginals.groups import (
+    fewer_pairs,
+    groups_in_pairs,
+    groups_of,
+    laid_out,
+    members_of,
+    of_outcomes,
+)
 from understudy.synthesizers.marginals.mixture import Targets, Triple, blurred
-from understudy.synthesizers.marginals.outcomes import affordable, grouped, number_outcomes
+from understudy.synthesizers.marginals.outcomes import affordable, number_outcomes
 from understudy.synthesizers.marginals.piles import (
     cells_to_look_into,
     round_shares,
@@ -30,22 +39,36 @@ from understudy.synthesizers.marginals.queries import (
     ColumnCounts,
     GroupCounts,
     LabelPairCounts,
+    PairProducts,
     PileCounts,
-    ProductSums,
+    TripleProducts,
 )
-from understudy.synthesizers.marginals.questions import chosen_triples, expected_sums, leans
-from understudy.synthesizers.marginals.recipe import COLUMNS, LABEL_PAIRS, PAIRS, PILES, SCORES, TRIPLES
+from understudy.synthesizers.marginals.questions import (
+    chosen_pairs,
+    chosen_triples,
+    expected_pairs,
+    expected_sums,
+    leans,
+)
+from understudy.synthesizers.marginals.recipe import (
+    COLUMNS,
+    LABEL_PAIRS,
+    PAIR_SCORES,
+    PAIRS,
+    PILES,
+    SCORES,
+    TRIPLES,
+)
 from understudy.synthesizers.shared.counts import single
 from understudy.synthesizers.shared.simplex import on_simplex
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
-    from torch import Tensor
 
-    from understudy.door.door import Door
     from understudy.door.query import Published
+    from understudy.synthesizers.marginals.answers import Answers
     from understudy.synthesizers.marginals.columns import TableColumn
     from understudy.synthesizers.marginals.mixture import Mixture
     from understudy.synthesizers.marginals.piles import Stretches
@@ -54,16 +77,29 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
 
-__all__ = ["Questions"]
+__all__ = ["First", "Questions"]
 
 _LOOKED_UP, _LOOKED_UP_IN_ALL = 2**18, 2**22
 """How many single values of one column, and of all columns, are looked at."""
 _LEAST_SHARE = 0.001
 """The share of rows that a value needs to be an outcome of its own, however small the noise is."""
-_MOST_CATEGORIES = 64
-"""Groups of a column without order in pairs, at most."""
 _TRIPLE_GROUPS = 12
 """Groups of a column in triples, at most."""
+
+
+@dataclass(frozen=True, eq=False)
+class First:
+    """What is known before the first step.
+
+    Args:
+        known: all columns with their outcomes.
+        targets: what was published of them.
+        active: those that are compared with others, by place; all that is known of the rest is their counts by class.
+    """
+
+    known: tuple[KnownColumn, ...]
+    targets: Targets
+    active: tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,19 +122,19 @@ class Questions:
     def _classes(self) -> int:
         return len(self.weights)
 
-    def first(self, door: Door) -> tuple[tuple[KnownColumn, ...], Targets]:
+    def first(self, answers: Answers) -> First:
         """Columns, piles, columns by class and pairs: the outcomes, and what a mixture is fitted to at first."""
-        known, masses, column_noise = self._columns(door)
+        known, masses, column_noise = self._columns(answers)
         by_label, label_noise = [np.zeros((0, one.width)) for one in known], 0.0
         if self._classes > 1 and self.recipe.label_share > 0:
-            seen = door.publish(LABEL_PAIRS, LabelPairCounts(known, self._classes))
+            seen = answers.publish(LABEL_PAIRS, LabelPairCounts(known, self._classes))
             by_label = [one.reshape(self._classes, -1) for one in _arrays(seen)]
             label_noise = seen.deviation
-        tables, groups, pair_noise = self._pairs(door, known, masses, by_label)
+        tables, groups, pair_noise = self._pairs(answers, known, masses, by_label)
         variances = [noise**2 / self.count for noise in (column_noise, label_noise, pair_noise)]
         first, second, third = variances
-        laid = _laid_out(known, groups, tables, self._classes, self.count)
-        return known, Targets(
+        laid = laid_out(known, groups, tables, self._classes, self.count)
+        targets = Targets(
             widths=tuple(one.width for one in known),
             classes=single(np.array(self.weights)),
             columns=single(np.concatenate(masses) / self.count),
@@ -108,10 +144,12 @@ class Questions:
             compared=laid[2],
             variances=(first, second, third),
         )
+        telling = _most_telling(masses, by_label, self.recipe.columns)
+        return First(known, targets, tuple(sorted({*telling, *groups})))
 
-    def _columns(self, door: Door) -> tuple[tuple[KnownColumn, ...], list[Floats], float]:
+    def _columns(self, answers: Answers) -> tuple[tuple[KnownColumn, ...], list[Floats], float]:
         """The outcomes of all columns, the mass of each, and the noise in the counts of columns."""
-        seen = door.publish(COLUMNS, ColumnCounts(self.columns))
+        seen = answers.publish(COLUMNS, ColumnCounts(self.columns))
         counts, noise = iter(_arrays(seen)), seen.deviation
         told = [[next(counts) for _ in column.marginal_sizes] for column in self.columns]
         spread = {
@@ -119,10 +157,10 @@ class Questions:
             for place, (column, levels) in enumerate(zip(self.columns, told, strict=True))
             if (grid := column.number) is not None
         }
-        rounds = self._look_for_piles(door, spread, told, noise)
+        rounds = self._look_for_piles(answers, spread, told, noise)
         cell_noise = noise
         if self._classes > 1 and self.recipe.label_share > 0:
-            cell_noise = door.sigma(LABEL_PAIRS) * math.sqrt(len(self.columns))
+            cell_noise = answers.sigma(LABEL_PAIRS) * math.sqrt(len(self.columns))
         known, masses = [], []
         for place, column in enumerate(self.columns):
             if place not in spread:
@@ -142,7 +180,7 @@ class Questions:
         return tuple(known), masses, noise
 
     def _look_for_piles(
-        self, door: Door, spread: dict[int, Stretches], told: Sequence[Sequence[Floats]], noise: float
+        self, answers: Answers, spread: dict[int, Stretches], told: Sequence[Sequence[Floats]], noise: float
     ) -> dict[int, Floats]:
         """Put piles into the distributions; returns how round the values of each number are."""
         grids = {
@@ -154,7 +192,9 @@ class Questions:
             return rounds
         most = min(_LOOKED_UP, _LOOKED_UP_IN_ALL // len(deep))
         cells = {place: cells_to_look_into(grid, spread[place], noise, most) for place, grid in deep.items()}
-        seen = door.publish(PILES, PileCounts([(self.columns[place], cells[place]) for place in deep]))
+        looked = [(place, int(cell)) for place in deep for cell in cells[place]]
+        answers.describe(looked=torch.tensor(looked))
+        seen = answers.publish(PILES, PileCounts([(self.columns[place], cells[place]) for place in deep]))
         for (place, grid), counts in zip(deep.items(), _arrays(seen), strict=True):
             found = with_piles(
                 grid, spread[place], cells[place], counts.reshape(len(cells[place]), -1), seen.deviation
@@ -165,18 +205,26 @@ class Questions:
         return rounds
 
     def _pairs(
-        self, door: Door, known: Sequence[KnownColumn], masses: Sequence[Floats], by_label: Sequence[Floats]
+        self,
+        answers: Answers,
+        known: Sequence[KnownColumn],
+        masses: Sequence[Floats],
+        by_label: Sequence[Floats],
     ) -> tuple[dict[tuple[int, int], Floats], dict[int, Ints], float]:
         """The published tables of pairs, the groups of each column that takes part, and the noise in a count."""
         if len(known) < 2 or self.recipe.pair_share == 0:
             return {}, {}, 0.0
-        compared = _most_telling(masses, by_label, self.recipe.columns)
-        pairs = list(itertools.combinations(compared, 2))
-        noise = door.sigma(PAIRS) * math.sqrt(len(pairs))
+        pairs = self._asked_pairs(answers, known, masses, by_label)
+        noise = answers.sigma(PAIRS) * math.sqrt(len(pairs))
         most = affordable(self.count / self._classes, noise, self.recipe.pair_support, self.recipe.groups, 2)
-        least = self.recipe.support * noise
-        groups = {i: _groups(known[i], masses[i], most, least) for i in compared}
-        seen = door.publish(PAIRS, GroupCounts(known, groups, pairs, self._classes))
+        groups = groups_in_pairs(
+            known, masses, {i for one in pairs for i in one}, most, self.recipe.support * noise
+        )
+        if len(known) > self.recipe.columns:
+            pairs = fewer_pairs(pairs, groups)
+            groups = {i: groups[i] for i in sorted({i for one in pairs for i in one})}
+        answers.describe(paired=torch.tensor(pairs), pair_groups=of_outcomes(known, groups))
+        seen = answers.publish(PAIRS, GroupCounts(known, groups, pairs, self._classes))
         sizes = {i: int(group.max()) + 1 for i, group in groups.items()}
         tables = {
             (i, j): counts.reshape(self._classes, sizes[i], sizes[j])
@@ -184,45 +232,77 @@ class Questions:
         }
         return tables, groups, seen.deviation
 
+    def _asked_pairs(
+        self,
+        answers: Answers,
+        known: Sequence[KnownColumn],
+        masses: Sequence[Floats],
+        by_label: Sequence[Floats],
+    ) -> list[tuple[int, int]]:
+        """Every two columns; of many columns as many pairs as `columns` of them have, chosen by their noisy scores."""
+        most = self.recipe.columns
+        if len(known) <= most:
+            return list(itertools.combinations(range(len(known)), 2))
+        leaning = [
+            leans(held, _rates(table), ordered=one.ordered)
+            for one, held, table in zip(known, masses, by_label, strict=True)
+        ]
+        seen = answers.publish(PAIR_SCORES, PairProducts(known, dict(enumerate(leaning))))
+        tables = [table if len(table) else held[None] for table, held in zip(by_label, masses, strict=True)]
+        shares = np.array(self.weights) if len(by_label[0]) else np.ones(1)
+        expected = expected_pairs(tables, leaning, shares)
+        return chosen_pairs(seen.value, expected, seen.deviation, self.count, math.comb(most, 2))
+
     def more(
         self,
-        door: Door,
-        known: Sequence[KnownColumn],
-        targets: Targets,
+        answers: Answers,
+        first: First,
         mixture: Mixture,
         source: torch.Generator,
     ) -> tuple[Targets, Mixture]:
-        """Three columns together where the mixture is furthest from the rows: new targets, and where to go on from."""
+        """Three columns together where the mixture is furthest from the rows: new targets, and where to go on from.
+
+        Args:
+            answers: of the door.
+            first: with the targets of the active columns alone.
+            mixture: of the active columns.
+            source: of chance.
+        """
+        known, targets = [first.known[i] for i in first.active], first.targets
         widths = [one.width for one in known]
         masses = [one.double().numpy() * self.count for one in torch.split(targets.columns, widths)]
         by_label = [one.double().numpy() for one in torch.split(targets.labels, widths, dim=1)]
         compared = _most_telling(masses, by_label, self.recipe.columns)
         leaning = {i: leans(masses[i], _rates(by_label[i]), ordered=known[i].ordered) for i in compared}
         of_class = leans(np.array(self.weights), None, ordered=True) if self._classes > 1 else None
-        seen = door.publish(SCORES, ProductSums(known, leaning, of_class))
+        seen = answers.publish(SCORES, TripleProducts(known, leaning, of_class))
         expected = expected_sums(mixture, leaning, targets.classes, of_class)
         chosen = chosen_triples(
             compared, seen.value, expected, seen.deviation, self.count, self.recipe.triples
         )
-        asked = self._triples(door, known, masses, chosen.triples, targets)
+        asked = self._triples(answers, first, masses, chosen.triples)
         return asked, blurred(mixture, source) if chosen.surprising else mixture
 
     def _triples(
         self,
-        door: Door,
-        known: Sequence[KnownColumn],
+        answers: Answers,
+        first: First,
         masses: Sequence[Floats],
         triples: Sequence[tuple[int, int, int]],
-        targets: Targets,
     ) -> Targets:
         """The targets with published triples; their groups are their own, and stand after those of pairs."""
-        noise = door.sigma(TRIPLES) * math.sqrt(len(triples))
+        known, targets = [first.known[i] for i in first.active], first.targets
+        noise = answers.sigma(TRIPLES) * math.sqrt(len(triples))
         most = affordable(self.count / self._classes, noise, self.recipe.support, _TRIPLE_GROUPS, 3)
         taking_part = sorted({i for one in triples for i in one})
         least = self.count / (2 * most)
-        groups = {i: _groups(known[i], masses[i], most, least) for i in taking_part}
-        seen = door.publish(TRIPLES, GroupCounts(known, groups, triples, self._classes))
-        members, places = _members(known, groups)
+        groups = {i: groups_of(known[i], masses[i], most, least) for i in taking_part}
+        answers.describe(
+            tripled=torch.tensor([[first.active[i] for i in one] for one in triples]),
+            triple_groups=of_outcomes(first.known, {first.active[i]: group for i, group in groups.items()}),
+        )
+        seen = answers.publish(TRIPLES, GroupCounts(known, groups, triples, self._classes))
+        members, places = members_of(known, groups)
         before = targets.groups.shape[1]
         found = []
         for one, counts in zip(triples, seen.values, strict=True):
@@ -238,46 +318,6 @@ class Questions:
             compared=torch.nn.functional.pad(targets.compared, (0, more, 0, more)),
             triples=tuple(found),
         )
-
-
-def _groups(known: KnownColumn, masses: Floats, most: int, least: float) -> Ints:
-    """Numbers in groups of about equal mass, categories in their own if they are frequent; missing apart."""
-    falling = np.sort(masses)[::-1]
-    if len(masses) > _MOST_CATEGORIES:
-        least = max(least, float(falling[_MOST_CATEGORIES - 2]))
-    missing = known.ordered and known.column.missing
-    return grouped(masses, most, ordered=known.ordered, missing=missing, least=least)
-
-
-def _members(known: Sequence[KnownColumn], groups: Mapping[int, Ints]) -> tuple[Tensor, dict[int, slice]]:
-    """Which group each outcome of the table lies in, as a matrix of 0 and 1; and the groups of each column."""
-    starts = np.cumsum([0, *(one.width for one in known)])
-    sizes = [int(group.max()) + 1 for group in groups.values()]
-    ends = np.cumsum([0, *sizes])
-    members = np.zeros((starts[-1], ends[-1]))
-    places = {}
-    for (i, group), start, stop in zip(groups.items(), ends[:-1], ends[1:], strict=True):
-        members[starts[i] + np.arange(known[i].width), start + group] = 1
-        places[i] = slice(int(start), int(stop))
-    return single(members), places
-
-
-def _laid_out(
-    known: Sequence[KnownColumn],
-    groups: Mapping[int, Ints],
-    tables: Mapping[tuple[int, int], Floats],
-    classes: int,
-    count: float,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Groups of outcomes, the published pairs as blocks of one symmetric matrix per class, and where blocks are."""
-    members, places = _members(known, groups)
-    size = members.shape[1]
-    pairs, compared = np.zeros((classes, size, size)), np.zeros((size, size))
-    for (i, j), table in tables.items():
-        pairs[:, places[i], places[j]] = table / count
-        pairs[:, places[j], places[i]] = table.transpose(0, 2, 1) / count
-        compared[places[i], places[j]] = compared[places[j], places[i]] = 1
-    return members, single(pairs), single(compared)
 
 
 def _most_telling(masses: Sequence[Floats], by_label: Sequence[Floats], most: int) -> list[int]:

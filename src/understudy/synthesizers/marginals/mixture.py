@@ -13,13 +13,14 @@ A component's chances are multiplied by the sum of what all tables ask. There is
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import itertools
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import torch
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from torch import Tensor
 
@@ -71,6 +72,23 @@ class Targets:
     compared: Tensor
     variances: tuple[float, float, float]
     triples: tuple[Triple, ...] = ()
+
+    def only(self, places: Sequence[int]) -> Targets:
+        """What was published of some of the columns, before triples are."""
+        starts = [0, *itertools.accumulate(self.widths)]
+        index = [outcome for i in places for outcome in range(starts[i], starts[i + 1])]
+        groups = self.groups[index]
+        used = groups.any(dim=0)
+        return replace(
+            self,
+            widths=tuple(self.widths[i] for i in places),
+            classes=self.classes.clone(),  # a checkpoint keeps no tensor twice
+            columns=self.columns[index],
+            labels=self.labels[:, index],
+            groups=groups[:, used],
+            pairs=self.pairs[:, used][:, :, used],
+            compared=self.compared[used][:, used],
+        )
 
     def named(self) -> dict[str, Tensor]:
         """All of it as named tensors, for a checkpoint."""
@@ -138,6 +156,26 @@ class Mixture:
         shares = likely / by_class[:, None].clamp(min=1e-300)
         shares[by_class == 0] = 1 / shares.shape[1]
         return Mixture(self.widths, shares, torch.cat(pieces, dim=-1)), by_class
+
+    def only(self, places: Sequence[int]) -> Mixture:
+        """The mixture of some of the columns."""
+        pieces = torch.split(self.chances, list(self.widths), dim=-1)
+        widths = tuple(self.widths[i] for i in places)
+        return Mixture(widths, self.shares, torch.cat([pieces[i] for i in places], dim=-1))
+
+    def beside(self, other: Mixture, places: Sequence[int]) -> Mixture:
+        """The mixture of more columns: these in their places, those of `other` in between.
+
+        Args:
+            other: with one component for each class, which all components here get.
+            places: of these columns in the order of all.
+        """
+        mine, theirs = (iter(torch.split(one.chances, list(one.widths), dim=-1)) for one in (self, other))
+        components, kept = self.chances.shape[1], set(places)
+        count = len(self.widths) + len(other.widths)
+        pieces = [next(mine) if i in kept else next(theirs).expand(-1, components, -1) for i in range(count)]
+        widths = tuple(piece.shape[-1] for piece in pieces)
+        return Mixture(widths, self.shares, torch.cat(pieces, dim=-1))
 
 
 def components_for(total: int, classes: int) -> int:

@@ -17,14 +17,16 @@ from torch import Tensor
 from understudy.errors import NoSuchRecords, PlanError, ReleaseError
 from understudy.schema import TableSchema
 from understudy.synthesizers.marginals.columns import Scale, table_columns
+from understudy.synthesizers.marginals.count_tables import count_tables
 from understudy.synthesizers.marginals.given import pieces_within, possible_outcomes
 from understudy.synthesizers.marginals.mixture import Mixture
+from understudy.synthesizers.marginals.published import PublishedCounts, misfit_of_counts
 from understudy.synthesizers.marginals.tensors import DTYPES, columns_from, misfit_of_columns, tensors_of
 from understudy.synthesizers.model import Model
 from understudy.synthesizers.protocol import Drawn
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from understudy.schema import Schema
     from understudy.synthesizers.marginals.columns import KnownColumn, TableColumn
     from understudy.synthesizers.marginals.given import Pieces
+    from understudy.synthesizers.model import CountTable
     from understudy.synthesizers.protocol import Partial, Request
 
     Floats = NDArray[np.float64]
@@ -39,7 +42,8 @@ if TYPE_CHECKING:
 
 __all__ = ["TableModel", "table_model", "weights_of"]
 
-_DTYPES = {"shares": torch.float32, "chances": torch.float32, **DTYPES}
+_COUNTS = {name: one.dtype for name, one in PublishedCounts().named().items()}
+_DTYPES = {"shares": torch.float32, "chances": torch.float32, **DTYPES, **_COUNTS}
 _MOST_PER_NUMBER = 2**17
 """Numbers that describe the outcomes of one column, at most."""
 _BELOW_ONE = 1 - 2**-30
@@ -81,6 +85,7 @@ class TableModel(Model):
         """Why these are not weights of such a table, as the end of a sentence; None if they are."""
         problem = self._misfit_by_names(weights, _DTYPES)
         problem = problem or misfit_of_columns(self.columns, weights)
+        problem = problem or misfit_of_counts(self.columns, self.classes, weights)
         if problem is not None:
             return problem
         shares, chances = weights["shares"], weights["chances"]
@@ -109,6 +114,11 @@ class TableModel(Model):
     def known(self) -> tuple[KnownColumn, ...]:
         """The columns with their outcomes, in the order of `mixture.widths`."""
         return columns_from(self.columns, dict(self.named_buffers()))
+
+    def counts(self, schema: Schema) -> Iterator[CountTable]:
+        """Everything that was counted, as it was published."""
+        assert isinstance(schema, TableSchema)
+        return count_tables(PublishedCounts.of(dict(self.named_buffers())), self.known, schema)
 
     def draw(self, request: Request, source: torch.Generator) -> Drawn:
         """Records of the given classes."""

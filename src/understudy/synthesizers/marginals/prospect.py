@@ -32,7 +32,14 @@ def table_prospect(
     recipe: MarginalsRecipe, schema: TableSchema, charges: Sequence[Charge], rows: int | None
 ) -> Prospect:
     """The noise of every kind of counts, what it drowns, and what would help."""
-    from understudy.synthesizers.marginals.recipe import COLUMNS, LABEL_PAIRS, PAIRS, PILES, SCORES
+    from understudy.synthesizers.marginals.recipe import (
+        COLUMNS,
+        LABEL_PAIRS,
+        PAIR_SCORES,
+        PAIRS,
+        PILES,
+        SCORES,
+    )
 
     unit = unit_words(schema).many
     columns, classes = table_columns(schema), len(schema.label_classes or ("all",))
@@ -43,6 +50,7 @@ def table_prospect(
         COLUMNS: sum(len(column.marginal_sizes) for column in columns),
         PILES: sum(column.deep for column in columns),
         LABEL_PAIRS: len(columns),
+        PAIR_SCORES: math.comb(len(columns), 2),
         PAIRS: math.comb(compared, 2),
         SCORES: math.comb(compared, 3) * (2 if classes > 1 else 1),
     }
@@ -53,6 +61,7 @@ def table_prospect(
         COLUMNS: ("value of a column", cells),
         PILES: ("pile of a hundredth", 100.0),
         LABEL_PAIRS: ("value of a column and class", cells * classes),
+        PAIR_SCORES: ("how two columns go together", 1.0),
         PAIRS: ("cell of pairs", 4.0 * classes),  # two halves by two, at the coarsest
         SCORES: ("rule of three columns", 1.0),
     }

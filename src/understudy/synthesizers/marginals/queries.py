@@ -9,8 +9,8 @@ it is given and says √k itself: nobody types a sensitivity.
 2. Piles: of each number with a deeper grid, the single values of some cells.
 3. Label pairs: each column's outcomes by class.
 4. Groups: two or three columns, in groups of outcomes, by class where there are classes.
-5. Products: for each of m candidates a function of a record that lies in [-1, 1], so that the vector of their sums
-   moves by at most √m.
+5. Products: for each of m candidates, two or three columns, a function of a record that lies in [-1, 1], so that the
+   vector of their sums moves by at most √m.
 
 Cells to look into, outcomes, groups and leans come from what was published before.
 """
@@ -25,7 +25,7 @@ import numpy as np
 import torch
 
 from understudy.synthesizers.marginals.piles import looked_up
-from understudy.synthesizers.marginals.questions import sums_of_products
+from understudy.synthesizers.marginals.questions import sums_of_products, upper
 from understudy.synthesizers.shared.queries import of_known_class
 
 if TYPE_CHECKING:
@@ -40,7 +40,15 @@ if TYPE_CHECKING:
     Cells = NDArray[np.int64]
     Floats = NDArray[np.float64]
 
-__all__ = ["CellCounts", "ColumnCounts", "GroupCounts", "LabelPairCounts", "PileCounts", "ProductSums"]
+__all__ = [
+    "CellCounts",
+    "ColumnCounts",
+    "GroupCounts",
+    "LabelPairCounts",
+    "PairProducts",
+    "PileCounts",
+    "TripleProducts",
+]
 
 
 class CellCounts(ABC):
@@ -139,6 +147,8 @@ class GroupCounts(CellCounts):
         classes: how many; 1 without a label.
     """
 
+    rows_at_once: ClassVar[int] = 2**14
+
     def __init__(
         self,
         columns: Sequence[KnownColumn],
@@ -160,8 +170,8 @@ class GroupCounts(CellCounts):
             yield cells
 
 
-class ProductSums:
-    """For every three columns, without and with the label, the sum over records of the product of their leans.
+class LeanSums(ABC):
+    """For each of m candidates the sum over records of a product of leans.
 
     Args:
         columns: all of the table.
@@ -173,15 +183,16 @@ class ProductSums:
     rows_at_once: ClassVar[int] = 2**13
 
     def __init__(
-        self, columns: Sequence[KnownColumn], leaning: Mapping[int, Floats], of_class: Floats | None
+        self, columns: Sequence[KnownColumn], leaning: Mapping[int, Floats], of_class: Floats | None = None
     ) -> None:
         self._columns = columns
         self._leaning = {i: np.clip(lean, -1, 1) for i, lean in leaning.items()}
         self._of_class = None if of_class is None else torch.from_numpy(np.clip(of_class, -1, 1))
 
     @property
-    def _shape(self) -> tuple[int, int]:
-        return (1 if self._of_class is None else 2, math.comb(len(self._leaning), 3))
+    @abstractmethod
+    def _shape(self) -> tuple[int, ...]:
+        """How many candidates there are."""
 
     @property
     def sensitivity(self) -> float:
@@ -192,20 +203,48 @@ class ProductSums:
         """No records."""
         return [torch.zeros(self._shape, dtype=torch.float64)]
 
+    @abstractmethod
     def add(self, sums: list[Tensor], batch: Batch) -> None:
         """PRIVATE: add the products of a batch; every lean lies in [-1, 1], and so does every product."""
+
+    def _leans(self, batch: Batch) -> Tensor:
+        """PRIVATE: the lean of every record in every column that takes part."""
         x = batch.x.numpy()
-        signs = torch.from_numpy(
-            np.stack([lean[self._columns[i].outcome(x)] for i, lean in self._leaning.items()], axis=1)
-        )
+        found = [lean[self._columns[i].outcome(x)] for i, lean in self._leaning.items()]
+        return torch.from_numpy(np.stack(found, axis=1))
+
+
+class PairProducts(LeanSums):
+    """Every two columns, in the order of `itertools.combinations`."""
+
+    @property
+    def _shape(self) -> tuple[int, ...]:
+        return (math.comb(len(self._leaning), 2),)
+
+    def add(self, sums: list[Tensor], batch: Batch) -> None:
+        """PRIVATE: add the products of a batch; every lean lies in [-1, 1], and so does every product."""
+        leans = self._leans(batch)
+        sums[0] += upper(leans.T @ leans)
+
+
+class TripleProducts(LeanSums):
+    """Every three columns, without and, if there is one, with the label."""
+
+    @property
+    def _shape(self) -> tuple[int, ...]:
+        return (1 if self._of_class is None else 2, math.comb(len(self._leaning), 3))
+
+    def add(self, sums: list[Tensor], batch: Batch) -> None:
+        """PRIVATE: add the products of a batch; every lean lies in [-1, 1], and so does every product."""
+        leans = self._leans(batch)
         if self._of_class is None:
-            sums[0][0] += sums_of_products(signs)
+            sums[0][0] += sums_of_products(leans)
             return
         assert batch.labels is not None
         known = of_known_class(batch.labels, len(self._of_class))
         classes = torch.where(known, batch.labels, len(self._of_class))
         for one in torch.unique(classes).tolist():  # so that no product is computed twice
-            part = sums_of_products(signs[classes == one])
+            part = sums_of_products(leans[classes == one])
             sums[0][0] += part
             if one < len(self._of_class):
                 sums[0][1] += self._of_class[one] * part

@@ -1,12 +1,13 @@
-"""Which three columns to count together: chosen by noisy sums of products. Nothing here is private.
+"""Which two or three columns to count together: chosen by noisy sums of products. Nothing here is private.
 
 Every column halves its outcomes: each has a sign, +1 or -1, less their mean m and divided by 1 + |m|, all of it
-computed from published numbers. So a lean lies in [-1, 1] whatever the record holds. A candidate is three columns, with
-or without the label, and its function of a record is the product of their leans, which lies in [-1, 1] as well. A
-record that comes or goes changes the sum of a candidate by at most 1, and the vector of the sums of m candidates by at
-most √m: that is its L2 sensitivity. Because leans have the mean 0, a column that hardly varies, or two columns that go
-together while the third does not matter, add little. The mixture tells what each sum would be if it knew everything;
-what is further from that than noise and chance explain is asked for in full.
+computed from published numbers. So a lean lies in [-1, 1] whatever the record holds. A candidate is two or three
+columns, three also with the label, and its function of a record is the product of their leans, which lies in [-1, 1],
+too. A record that comes or goes changes the sum of a candidate by at most 1, and the vector of the sums of m candidates
+by at most √m: that is its L2 sensitivity. Because leans have the mean 0, a column that hardly varies, or two columns
+that go together while the third does not matter, add little. For triples the mixture tells what each sum would be if it
+knew everything, for pairs the counts of columns by class do; what is further from that than noise and chance explain is
+asked for in full.
 """
 
 from __future__ import annotations
@@ -29,7 +30,16 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-__all__ = ["Chosen", "chosen_triples", "expected_sums", "leans", "sums_of_products"]
+__all__ = [
+    "Chosen",
+    "chosen_pairs",
+    "chosen_triples",
+    "expected_pairs",
+    "expected_sums",
+    "leans",
+    "sums_of_products",
+    "upper",
+]
 
 
 def leans(masses: Floats, rates: Floats | None, *, ordered: bool) -> Floats:
@@ -51,6 +61,12 @@ def leans(masses: Floats, rates: Floats | None, *, ordered: bool) -> Floats:
     return np.clip((signs - mean) / (1 + abs(mean)), -1, 1)
 
 
+def upper(matrix: Tensor) -> Tensor:
+    """The entries above the diagonal, in the order of `itertools.combinations`."""
+    above = torch.triu_indices(len(matrix), len(matrix), 1)
+    return matrix[above[0], above[1]]
+
+
 def sums_of_products(leaning: Tensor, weights: Tensor | None = None) -> Tensor:
     """For every three columns, in the order of `itertools.combinations`, the weighted sum of their leans' product.
 
@@ -62,10 +78,22 @@ def sums_of_products(leaning: Tensor, weights: Tensor | None = None) -> Tensor:
     for i in range(columns - 2):
         later = leaning[:, i + 1 :]
         own = leaning[:, i] if weights is None else leaning[:, i] * weights
-        products = (later * own[:, None]).T @ later
-        above = torch.triu_indices(len(products), len(products), 1)
-        found.append(products[above[0], above[1]])
+        found.append(upper((later * own[:, None]).T @ later))
     return torch.cat(found)
+
+
+def expected_pairs(tables: Sequence[Floats], leaning: Sequence[Floats], classes: Floats) -> Tensor:
+    """The sums of pairs per record if columns were independent within every class.
+
+    Args:
+        tables: for each column the noisy counts of outcomes by class; one row without a label.
+        leaning: for each column the lean of its outcomes.
+        classes: the share of each class; one entry without a label.
+    """
+    kept = [np.maximum(table, 0) + 1e-9 for table in tables]
+    means = [(held @ lean) / held.sum(axis=1) for held, lean in zip(kept, leaning, strict=True)]
+    by_class = torch.from_numpy(np.stack(means, axis=1))
+    return upper((by_class * torch.from_numpy(classes)[:, None]).T @ by_class)
 
 
 def expected_sums(
@@ -106,8 +134,31 @@ def chosen_triples(
         most: how many triples may be asked for.
     """
     triples = list(itertools.combinations(columns, 3))
+    best, surprising = _furthest(sums, expected, noise, rows, most)
+    return Chosen(tuple(triples[i] for i in best), surprising)
+
+
+def chosen_pairs(
+    sums: Tensor, expected: Tensor, noise: float, rows: float, most: int
+) -> list[tuple[int, int]]:
+    """The pairs of columns that are furthest from independence within classes, furthest first; at least one.
+
+    Args:
+        sums: noisy sums of all pairs.
+        expected: of independent columns, per record.
+        noise: the standard deviation of each sum.
+        rows: the public or noisy number of records.
+        most: how many pairs may be asked for.
+    """
+    columns = (1 + math.isqrt(1 + 8 * len(sums))) // 2
+    pairs = list(itertools.combinations(range(columns), 2))
+    return [pairs[i] for i in _furthest(sums[None], expected[None], noise, rows, most)[0]]
+
+
+def _furthest(sums: Tensor, expected: Tensor, noise: float, rows: float, most: int) -> tuple[list[int], bool]:
+    """The candidates whose sums surprise, furthest first, or the first if none does; and whether any does."""
     far = ((sums - rows * expected) / math.sqrt(noise**2 + max(rows, 1.0))).abs().amax(dim=0)
     threshold = math.sqrt(2 * math.log(max(2, sums.numel()))) + 1
     best = [int(i) for i in torch.argsort(far, descending=True, stable=True)[:most]]
-    kept = tuple(triples[i] for i in best if float(far[i]) > threshold)
-    return Chosen(kept or (triples[best[0]],), surprising=bool(kept))
+    kept = [i for i in best if float(far[i]) > threshold]
+    return kept or best[:1], bool(kept)

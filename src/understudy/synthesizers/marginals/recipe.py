@@ -10,7 +10,7 @@ from understudy.schema import TableSchema
 from understudy.synthesizers.marginals.columns import table_columns
 from understudy.synthesizers.protocol import Asked, RecipeDefaults, Share
 from understudy.synthesizers.shared.beginning import asked_labels
-from understudy.synthesizers.shared.parts import LABELS, asked_rows, check_positive, check_share, shares
+from understudy.synthesizers.shared.parts import LABELS, ROWS, asked_rows, check_positive, check_share, shares
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +27,9 @@ __all__ = [
     "COLUMNS",
     "LABEL_PAIRS",
     "PAIRS",
+    "PAIR_SCORES",
     "PILES",
+    "PURPOSES",
     "SCORES",
     "TRIPLES",
     "UNDERSTUDY_TABLES",
@@ -35,11 +37,13 @@ __all__ = [
 ]
 
 COLUMNS, PILES = "column counts", "piles"
-LABEL_PAIRS, PAIRS = "label pairs", "column pairs"
+LABEL_PAIRS, PAIR_SCORES, PAIRS = "label pairs", "scores of pairs", "column pairs"
 SCORES, TRIPLES = "scores of triples", "triples"
+PURPOSES = (ROWS, LABELS, COLUMNS, PILES, LABEL_PAIRS, PAIRS, TRIPLES)
+"""What is counted; scores are no counts."""
 
-_SCORED = 1 / 3
-"""The part of the share of triples by which they are chosen."""
+_SCORED, _PAIRS_SCORED = 1 / 3, 1 / 5
+"""The part of the share of triples by which they are chosen, and that of pairs where not all of them are counted."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,13 +64,14 @@ class MarginalsRecipe(RecipeDefaults):
         groups: how many groups of outcomes a column has in pairs, at most.
         support: how many standard deviations of the noise an outcome should hold; fewer rows make coarser ones.
         pair_support: the same for a cell of a pair.
-        columns: the most columns that are compared in pairs and triples.
+        columns: up to so many columns every two of them are counted, and every three of them scored. Of more columns as
+            many pairs are counted, chosen by their noisy scores.
         triples: how many of them are asked for, at most.
         class_share: the part of the budget (of 1/σ²) that the class counts take.
         column_share: the part that the counts of columns take.
         pile_share: the part that single values of numbers take.
         label_share: the part that counts by class take; 0 leaves them out.
-        pair_share: the part that pairs take; 0 leaves them out.
+        pair_share: the part that pairs take, a fifth of it for choosing them where they are chosen; 0 leaves them out.
         triple_share: the part that triples take, a third of it for choosing them; 0 leaves them out.
     """
 
@@ -74,7 +79,7 @@ class MarginalsRecipe(RecipeDefaults):
     name: str
     summary: str
     source: str
-    components: int = 600
+    components: int = 1000
     steps: int = 900
     bins: int = 40
     tails: int = 2
@@ -88,8 +93,8 @@ class MarginalsRecipe(RecipeDefaults):
     column_share: float = 0.13
     pile_share: float = 0.05
     label_share: float = 0.29
-    pair_share: float = 0.45
-    triple_share: float = 0.09
+    pair_share: float = 0.49
+    triple_share: float = 0.05
 
     def __post_init__(self) -> None:
         check_positive(
@@ -119,12 +124,14 @@ class MarginalsRecipe(RecipeDefaults):
         return f"recipe {self.name!r} makes tables, not {schema.kind}. The recipe understudy chooses by the data."
 
     def releases(self, schema: Schema | None, rows: int | None) -> tuple[Asked, ...]:
-        """Class counts, columns, piles, columns by class, pairs, and triples with the scores that choose them."""
+        """Class counts, columns, piles, columns by class, pairs and triples with the scores that choose them."""
         labelled, deep, several = True, True, 3
         if isinstance(schema, TableSchema):
             labelled, several = schema.label_classes is not None, len(schema.features)
             deep = any(column.deep for column in table_columns(schema))
-        triples = self.triple_share if several > 2 else 0.0
+        triples = self.triple_share if min(several, self.columns) > 2 else 0.0
+        pairs = self.pair_share if several > 1 else 0.0
+        scored = pairs * _PAIRS_SCORED if several > self.columns else 0.0
         return (
             *asked_rows(rows),
             *asked_labels(schema, Share(LABELS, self.class_share)),
@@ -132,7 +139,8 @@ class MarginalsRecipe(RecipeDefaults):
                 Share(COLUMNS, self.column_share),
                 Share(PILES, self.pile_share if deep else 0.0),
                 Share(LABEL_PAIRS, self.label_share if labelled else 0.0),
-                Share(PAIRS, self.pair_share if several > 1 else 0.0),
+                Share(PAIR_SCORES, scored),
+                Share(PAIRS, pairs - scored),
                 Share(SCORES, triples * _SCORED),
                 Share(TRIPLES, triples * (1 - _SCORED)),
             ),

@@ -8,10 +8,11 @@ from understudy.synthesizers.shared.parts import LABELS, ROWS
 
 if TYPE_CHECKING:
     from understudy.door.door import Door
+    from understudy.door.query import Published
     from understudy.schema import Schema
     from understudy.synthesizers.protocol import Fixed, Share
 
-__all__ = ["asked_labels", "label_weights", "row_count"]
+__all__ = ["asked_labels", "class_shares", "label_counts", "label_weights", "row_count"]
 
 
 def asked_labels(schema: Schema | None, asked: Fixed | Share) -> tuple[Fixed | Share, ...]:
@@ -31,12 +32,24 @@ def row_count(door: Door) -> float:
     return door.counted
 
 
-def label_weights(door: Door, schema: Schema) -> tuple[float, ...] | None:
-    """The class frequencies: declared public in the schema, or counted with noise; None without classes."""
+def label_counts(door: Door, schema: Schema) -> Published | None:
+    """The noisy number of records of each class; None without classes, or if the schema declares their frequencies."""
     from understudy.synthesizers.shared.queries import LabelCounts
 
     classes = schema.label_classes
     if classes is None or schema.label_weights is not None:
+        return None
+    return door.publish(LABELS, LabelCounts(len(classes)))
+
+
+def class_shares(counted: Published | None, schema: Schema) -> tuple[float, ...] | None:
+    """The class frequencies: declared public in the schema, or those of noisy counts; None without classes."""
+    if counted is None:
         return schema.label_weights
-    positive = door.publish(LABELS, LabelCounts(len(classes))).value.clamp(min=1.0)
+    positive = counted.value.clamp(min=1.0)
     return tuple(float(weight) for weight in positive / positive.sum())
+
+
+def label_weights(door: Door, schema: Schema) -> tuple[float, ...] | None:
+    """The class frequencies: declared public in the schema, or counted with noise; None without classes."""
+    return class_shares(label_counts(door, schema), schema)
