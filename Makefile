@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo docs test test-slow test-lowest test-newest check format bench bench-ledger bench-scale bench-utility bench-utility-tables bench-utility-codes bench-rivals clean
+.PHONY: help setup demo docs test test-slow test-lowest test-newest check format bench bench-ledger bench-scale bench-utility bench-utility-tables bench-losses bench-tables-speed bench-utility-codes bench-rivals clean
 
 help:  ## list the targets
 	@grep -E '^[a-z -]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 26
@@ -67,6 +67,12 @@ bench-utility: $(STAMP)  ## usefulness of synthetic images for every recipe; hou
 
 bench-utility-tables: $(STAMP)  ## usefulness of synthetic tables beside a paper's recipe; minutes, resumable
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.utility_tables $(ARGS)
+
+bench-losses: $(STAMP)  ## what synthetic tables lose: made-up ones with piles, grids, chains and rules; minutes
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.losses $(ARGS)
+
+bench-tables-speed: $(STAMP)  ## CPU seconds of a fit of Adult, and of sampling a million rows; 900 columns
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.tables_speed $(ARGS)
 
 bench-utility-codes: $(STAMP)  ## faithfulness of synthetic code vectors beside a paper's recipe; minutes, resumable
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.utility_codes $(ARGS)

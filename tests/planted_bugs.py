@@ -424,6 +424,8 @@ def plan_under_audit(name: str) -> Any:
     if "pairs" in name or "triples" in name or "piles" in name:
         recipe = replace(UNDERSTUDY_TABLES, columns=5, steps=2)
         return understudy.plan(known_schema("breast-cancer"), recipe=recipe, **settings)
+    if "criterion" in name:
+        return understudy.plan(known_schema("breast-cancer"), recipe="understudy", steps=2, **settings)
     if "code" in name or "root of m" in name:
         codes = CodeSchema(tuple(f"c{i}" for i in range(40)))
         return understudy.plan(codes, recipe="understudy", steps=2, **settings)

@@ -28,7 +28,7 @@ from understudy.synthesizers.embedding.recipe import LABELLER, Lessons, LinearLa
 from understudy.synthesizers.gan import fit as gan_fit
 from understudy.synthesizers.gan.parts import DenseCritic, PublicWarmStart
 from understudy.synthesizers.gan.recipe import TRAINING
-from understudy.synthesizers.marginals.queries import CellCounts, ProductSums
+from understudy.synthesizers.marginals.queries import CellCounts, TripleProducts
 from understudy.synthesizers.registry import find_recipe
 from understudy.synthesizers.shared import beginning
 from understudy.synthesizers.shared.parts import LABELS, ROWS
@@ -147,7 +147,7 @@ def test_table_counts_pass_and_are_caught_without_the_root(monkeypatch):
         return failing({reading.name: reading for reading in rehearsal_readings(seen, 1e-5)})
 
     assert found() == set()
-    monkeypatch.setattr(ProductSums, "sensitivity", 1.0)
+    monkeypatch.setattr(TripleProducts, "sensitivity", 1.0)
     assert found() == {"scores of triples"}
     monkeypatch.setattr(CellCounts, "sensitivity", 1.0)
     assert found() == {"scores of triples", "column counts", "label pairs", "column pairs"}

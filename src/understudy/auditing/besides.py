@@ -4,13 +4,14 @@
   few stand-in records; with equal histories a record must not show there either.
 * `private-rows`: the same run with its number of rows counted instead of declared must not use the exact number.
 * `published-evaluation`: what one row changes in the counts that an evaluation publishes, against their sensitivity.
+* `published-criteria`: the same for the sums by which published criteria of a table are judged.
 * `resume`: a run that a crash interrupted must not draw again what was charged before.
 """
 
 from __future__ import annotations
 
 import tempfile
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,9 +22,12 @@ from understudy.auditing.people import with_person
 from understudy.auditing.verdict import Outcome, Reading
 from understudy.door.door import Door
 from understudy.door.noise import SeededNoise
+from understudy.evaluation.criteria import Classifier, Criteria, CrossTab, Means, Regression, Score
+from understudy.evaluation.judging import Questions
 from understudy.evaluation.layout import Layout
-from understudy.evaluation.queries import MeasureCounts
+from understudy.evaluation.queries import CriteriaSums, MeasureCounts
 from understudy.privacy.mechanisms import Charge, GaussianRelease, Selection
+from understudy.records.encode import decode
 from understudy.run.checkpoint import Checkpoints
 from understudy.run.run import Run
 from understudy.schema import TableSchema, unit_words
@@ -32,12 +36,17 @@ from understudy.synthesizers.protocol import Fixed
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    import pandas as pd
+
     from understudy.auditing.rehearsal import Rehearsed
     from understudy.door.source import Rows
+    from understudy.evaluation.criteria import Criterion
     from understudy.planning import Plan
+    from understudy.records.images import Images
     from understudy.schema import Schema
 
 __all__ = [
+    "criteria_reading",
     "evaluation_reading",
     "little_noise_reading",
     "private_rows_reading",
@@ -105,13 +114,63 @@ def evaluation_reading(schema: Schema, rows: Rows, canaries: list[Rows]) -> Read
         return None
     layout = Layout.of(schema) if isinstance(schema, TableSchema) else None
     query = MeasureCounts(schema, classes, layout, _guesses(classes))
+    return _moved_reading(
+        "published-evaluation", "counts of a published evaluation", query, schema, rows, canaries
+    )
+
+
+def criteria_reading(schema: Schema, rows: Rows, canaries: list[Rows]) -> Reading | None:
+    """How far one row, or person, moves what published criteria of every kind are judged by; None without a table.
+
+    Arguments as for `evaluation_reading`.
+    """
+    if not isinstance(schema, TableSchema) or len(schema.columns) < 2:
+        return None
+    query = CriteriaSums(Questions(_every_criterion(schema), _StandIn(schema, rows)))
+    return _moved_reading("published-criteria", "sums of published criteria", query, schema, rows, canaries)
+
+
+def _moved_reading(
+    name: str,
+    what: str,
+    query: MeasureCounts | CriteriaSums,
+    schema: Schema,
+    rows: Rows,
+    canaries: list[Rows],
+) -> Reading:
     without = _counts(query, rows)
     moved = max(float(np.linalg.norm(_counts(query, with_person(rows, one)) - without)) for one in canaries)
     claimed = query.sensitivity
-    who = unit_words(schema).one
-    says = f"one {who} moves the counts of a published evaluation by {moved:.4g}, at most {claimed:.4g} is claimed."
+    says = f"one {unit_words(schema).one} moves the {what} by {moved:.4g}, at most {claimed:.4g} is claimed."
     wrong = moved > claimed * (1 + _TOLERANCE)
-    return Reading("published-evaluation", _fails(wrong), moved, moved, moved, claimed, says)
+    return Reading(name, _fails(wrong), moved, moved, moved, claimed, says)
+
+
+@dataclass(frozen=True, eq=False)
+class _StandIn:
+    """A release whose synthetic rows are stand-ins."""
+
+    schema: Schema
+    rows: Rows
+
+    def sample(self, rows: int, *, seed: int | None = None) -> pd.DataFrame | Images:
+        del rows, seed
+        labels = None if self.rows.labels is None else np.asarray(self.rows.labels)
+        return decode(np.asarray(self.rows.x), labels, self.schema)
+
+
+def _every_criterion(schema: TableSchema) -> Criteria:
+    """One criterion of each kind that the columns allow."""
+    layout = Layout.of(schema)
+    numbers, names = list(layout.numeric), list(layout.columns)
+    found: list[Criterion] = [CrossTab("cells", (names[-1],), 0.1)]
+    if numbers:
+        of, *others = [numbers[0], *(name for name in names if name != numbers[0])]
+        found.append(Means("means", of, others[0], 1.0))
+        found.append(Regression("regression", of, tuple(others[:2]), 0.1))
+    if schema.label_classes is not None:
+        found.append(Classifier("classifier", 0.5, score=Score.AUROC))
+    return Criteria(tuple(found))
 
 
 def _guesses(classes: int) -> Callable[[np.ndarray], np.ndarray]:
@@ -127,7 +186,7 @@ def _guesses(classes: int) -> Callable[[np.ndarray], np.ndarray]:
     return probabilities
 
 
-def _counts(query: MeasureCounts, rows: Rows) -> np.ndarray:
+def _counts(query: MeasureCounts | CriteriaSums, rows: Rows) -> np.ndarray:
     found: np.ndarray = Door(rows, (), SeededNoise(0), private=False).publish("", query).value.numpy()
     return found
 

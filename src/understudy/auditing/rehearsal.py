@@ -157,8 +157,9 @@ def readings_besides(
         found.append(besides.private_rows_reading(seen))
     found += _small_bound(plan, schema, noise, seed)
     canaries = [_canary(schema, number, seed) for number in range(_canaries(schema))]
-    evaluated = besides.evaluation_reading(schema, rows, canaries)
-    return found if evaluated is None else [*found, evaluated]
+    readings = (besides.evaluation_reading, besides.criteria_reading)
+    published = [reading(schema, rows, canaries) for reading in readings]
+    return [*found, *(one for one in published if one is not None)]
 
 
 def _small_bound(plan: Plan, schema: Schema, noise: Callable[[], Noise], seed: int) -> list[Reading]:
