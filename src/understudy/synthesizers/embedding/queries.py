@@ -17,7 +17,14 @@ if TYPE_CHECKING:
     from understudy.synthesizers.embedding.features import Embedding
     from understudy.synthesizers.embedding.labeller import Labeller
 
-__all__ = ["ClassSums", "FeatureSum", "LabellerGradient", "centred_features", "standard_features"]
+__all__ = [
+    "ClassSums",
+    "FeatureSum",
+    "LabellerGradient",
+    "centred_features",
+    "random_features",
+    "standard_features",
+]
 
 _SLACK = 1 + 1e-9
 """Covers the rounding of a norm in float64."""
@@ -56,6 +63,13 @@ class ClassSums:
 def _of_norm_one(features: Tensor) -> Tensor:
     norms = features.norm(dim=1, keepdim=True)
     return torch.where(norms.isfinite() & (norms > 0), features / (norms * MARGIN), 0.0)
+
+
+def random_features(embedding: Embedding, batch: Batch) -> Tensor:
+    """PRIVATE: the features of each image by which a critic tells it from fakes."""
+    with torch.no_grad():
+        features: Tensor = embedding(batch.x)
+        return features
 
 
 def standard_features(labeller: Labeller, batch: Batch) -> Tensor:
