@@ -28,6 +28,7 @@ import numpy as np
 import torch
 
 from benchmarks.utility_systems import (
+    GANS,
     PAPERS,
     REAL,
     Cell,
@@ -287,11 +288,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seeds", type=int, default=3, help="runs of every cell")
     parser.add_argument("--data", default="mnist,fashion-mnist", help="known sets of labelled images")
     parser.add_argument("--epsilon", type=float, help="one budget, instead of 10 and 1 (1 for the ablation)")
-    parser.add_argument("--recipes", default=",".join(("understudy", *PAPERS)), help="names with commas")
+    parser.add_argument(
+        "--recipes", default=",".join(("understudy", *GANS, *PAPERS)), help="names with commas"
+    )
     parser.add_argument("--only", default="", help="cells whose name has this in it, such as 'mnist, ε 1'")
     parser.add_argument("--ablation", action="store_true", help="take out each idea once: first set, ε 1")
     parser.add_argument("--rows", type=int, default=ROWS, help="synthetic images per cell")
-    parser.add_argument("--steps", type=int, help="generator steps of `understudy`, instead of its own")
+    parser.add_argument("--steps", type=int, help="generator steps of our recipes, instead of their own")
     parser.add_argument("--critic-steps", type=int, default=3000, help="private steps of the papers' recipes")
     parser.add_argument("--most-minutes", type=float, default=60.0, help="cap on the time of one training")
     return parser

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from understudy.release.release import Release
-from understudy.synthesizers.embedding.recipe import UNDERSTUDY_IMAGES, EmbeddingRecipe
+from understudy.synthesizers.embedding.recipe import UNDERSTUDY_IMAGES, EmbeddingRecipe, MeanEmbedding
 from understudy.synthesizers.registry import RECIPES
 
 if TYPE_CHECKING:
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from understudy.synthesizers.protocol import Recipe
 
 __all__ = [
+    "GANS",
     "PAPERS",
     "REAL",
     "Cell",
@@ -26,6 +27,9 @@ __all__ = [
 
 PAPERS = ("dp-cgan", "dp-cgan-tf2", "dp-gan-basic", "ppgan", "small-images")
 """One recipe of each paper. dp-gan's strategies need public records, so its basic form stands for it."""
+
+GANS = ("understudy-gan", "understudy-gan-pure")
+"""Our own: refined after the statistic, and from random weights."""
 
 REAL = "real data"
 """The line of ceilings and floors: no generator at all."""
@@ -60,11 +64,12 @@ def _own_parts() -> tuple[EmbeddingRecipe, LinearLabeller]:
 def trained_ablation() -> dict[str, EmbeddingRecipe]:
     """Our recipe with one idea of its training taken out; budget that is freed goes to what is left."""
     whole, labeller = _own_parts()
+    embedding = MeanEmbedding()
     return {
         "no labeller": replace(whole, labeller=None),
         "no labeller in the generator's loss": replace(whole, labeller=replace(labeller, guidance=0.0)),
-        "no pixel features": replace(whole, embedding=replace(whole.embedding, pixel_lengths=())),
-        "no wavelet features": replace(whole, embedding=replace(whole.embedding, wavelet_lengths=())),
+        "no pixel features": replace(whole, embedding=replace(embedding, pixel_lengths=())),
+        "no wavelet features": replace(whole, embedding=replace(embedding, wavelet_lengths=())),
         "no averaging of the generator": replace(whole, averaging=None),
     }
 

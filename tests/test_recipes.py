@@ -36,7 +36,7 @@ def test_a_recipe_without_a_critic_shows_none_and_takes_none(name: str) -> None:
         assert word in recipe_to_toml(RECIPES["ppgan"])
     with pytest.raises(RecipeError, match="clamp: unknown key"):
         recipe_from_toml("clamp = 0.01\n" + shown)
-    with pytest.raises(RecipeError, match="critic: unknown key"):
+    with pytest.raises(RecipeError, match=r"critic.*unknown key"):
         recipe_from_toml(shown + '\n[critic]\nkind = "dense"\nhidden = [7]\n')
 
 

@@ -30,7 +30,12 @@ from understudy.synthesizers.codes.queries import LengthCounts
 from understudy.synthesizers.codes.recipe import UNDERSTUDY_CODES
 from understudy.synthesizers.contract import check_synthesizer
 from understudy.synthesizers.embedding import queries as image_queries
-from understudy.synthesizers.embedding.recipe import UNDERSTUDY_IMAGES, MeanEmbedding, UpsamplingGenerator
+from understudy.synthesizers.embedding.recipe import (
+    UNDERSTUDY_IMAGES,
+    FeatureCritic,
+    MeanEmbedding,
+    UpsamplingGenerator,
+)
 from understudy.synthesizers.gan.parts import ConvCritic, PublicWarmStart
 from understudy.synthesizers.gan.recipe import GanRecipe
 from understudy.synthesizers.marginals import fit as marginals_fit
@@ -76,6 +81,9 @@ OWN: dict[str, Recipe] = {
         batch=8,
     ),
 }
+_CRITIC = FeatureCritic(pixel_frequencies=5, wavelet_frequencies=7, steps=2, fakes=4)
+OWN["refined-images"] = replace(OWN["images"], critic=_CRITIC)  # type: ignore[type-var]
+OWN["adversarial-images"] = replace(OWN["refined-images"], embedding=None)  # type: ignore[type-var]
 ONE_OF_EACH_STEP = ("dp-cgan", "dp-cgan-basic", "dp-cgan-tf2-m1", "dp-cgan-tf2-split", "dp-gan", "ppgan")
 """GANs whose private steps differ in kind: clipping, pairs, microbatches, two updates, public bounds, a clamp."""
 

@@ -11,7 +11,7 @@ import logging
 import math
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -48,6 +48,7 @@ __all__ = ["NO_FAKES", "ClippedGradients", "CriticStep", "NoisyGradients", "crit
 NO_FAKES = Rows(torch.zeros(0))
 """For models that are no critics."""
 
+_ONE_BATCH = 2**62
 _log = logging.getLogger(__name__)
 
 
@@ -79,9 +80,8 @@ class ClippedGradients:
         count_weight: the weight of the count, or None without one.
         work: calls the computation, in pieces where memory runs out.
         watched: keep the mean loss of the records in `loss`, without noise: NOT PRIVATE.
+        rows_at_once: how many records a door that walks over all of them hands over at a time.
     """
-
-    rows_at_once: ClassVar[int] = 2**62
 
     def __init__(
         self,
@@ -94,7 +94,9 @@ class ClippedGradients:
         count_weight: float | None = None,
         work: Callable[[Callable[..., ClippedSum]], ClippedSum] | None = None,
         watched: bool = False,
+        rows_at_once: int = _ONE_BATCH,
     ) -> None:
+        self.rows_at_once = rows_at_once
         self._critic, self._objective, self._rule = critic, objective, rule
         self._trained = trained_parameters(critic)
         self.fakes, self._microbatches, self._weight = fakes, microbatches, count_weight
@@ -109,9 +111,14 @@ class ClippedGradients:
     def zero(self) -> list[Tensor]:
         """No records."""
         self._begun = False
-        nothing = torch.zeros((), dtype=torch.float64)  # takes no memory: the first batch brings its own
-        sums = [nothing.to(one.device).expand(one.shape) for one in self._trained.values()]
+        sums = [self._nothing(one) for one in self._trained.values()]
         return sums if self._weight is None else [*sums, torch.zeros(1, dtype=torch.float64)]
+
+    def _nothing(self, like: Tensor) -> Tensor:
+        """Zeros that take no memory where there is one batch, perhaps an empty one, which brings its own."""
+        if self.rows_at_once < _ONE_BATCH:
+            return torch.zeros(like.shape, dtype=torch.float64, device=like.device)
+        return torch.zeros((), dtype=torch.float64, device=like.device).expand(like.shape)
 
     def add(self, sums: list[Tensor], batch: Batch) -> None:
         """PRIVATE: add the clipped gradients of a batch, of whole persons where it tells them apart."""

@@ -16,7 +16,12 @@ from understudy.codec import from_plain, from_toml, read_by, to_toml
 from understudy.errors import RecipeError, UnderstudyError
 from understudy.files import read_text
 from understudy.synthesizers.codes.recipe import UNDERSTUDY_CODES, CodesRecipe
-from understudy.synthesizers.embedding.recipe import UNDERSTUDY_IMAGES, EmbeddingRecipe
+from understudy.synthesizers.embedding.recipe import (
+    UNDERSTUDY_GAN,
+    UNDERSTUDY_GAN_PURE,
+    UNDERSTUDY_IMAGES,
+    EmbeddingRecipe,
+)
 from understudy.synthesizers.gan import papers, printed
 from understudy.synthesizers.gan.recipe import GanRecipe
 from understudy.synthesizers.marginals.recipe import UNDERSTUDY_TABLES, MarginalsRecipe
@@ -70,6 +75,8 @@ RECIPES: dict[str, Recipe] = {
         printed.PPGAN_CODE,
         printed.SMALL_IMAGES_PRINTED,
         *_OWN,
+        UNDERSTUDY_GAN,
+        UNDERSTUDY_GAN_PURE,
     )
 }
 """Every recipe that comes with the package, by name."""

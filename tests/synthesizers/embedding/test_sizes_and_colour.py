@@ -88,7 +88,7 @@ def test_a_step_of_many_classes_makes_no_more_images(monkeypatch: pytest.MonkeyP
     fitter = EmbeddingFitter(
         recipe, ImageSchema(8, 8, classes=tuple(map(str, range(1000)))), 1, torch.device("cpu")
     )
-    fitter.aim(torch.zeros(1000, fitter.width))
+    fitter.aim(torch.zeros(1000, recipe.embedding.features))
     sizes, seen, forward = [], set[int](), fitter.generator.forward
 
     def counted(latent: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:

@@ -67,15 +67,10 @@ class Embedding(nn.Module):
 
     def forward(self, encoded: Tensor) -> Tensor:
         """Encoded images to features of norm 1 (up to rounding)."""
-        return self.with_moduli(brightness(encoded))[0]
+        return self.of_parts(*self.wavelets.parts(brightness(encoded)))
 
-    def with_moduli(self, images: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """The features of images in [0, 1], and the wavelet moduli that they were made of."""
-        small, finer = self.wavelets.planes(images)
-        moduli = self.wavelets.of_planes(small, finer)
-        return self._of_parts(small, moduli), moduli
-
-    def _of_parts(self, small: Tensor, moduli: tuple[Tensor, ...]) -> Tensor:
+    def of_parts(self, small: Tensor, moduli: tuple[Tensor, ...]) -> Tensor:
+        """The features of what `Wavelets.parts` made of images."""
         pixels = small.flatten(1) @ self.pixel_frequencies
         waves = torch.cat(moduli, dim=1) @ self.wavelet_frequencies
         return torch.cat(

@@ -1,12 +1,15 @@
-"""Fitting a generator of images to a published mean embedding.
+"""Fitting a generator of images to a published mean embedding, and refining it against a critic.
 
 The generator is moved so that the features of what it makes have the published mean in every class. The squared
 distance between means is estimated without bias as the inner product of the errors of two independent half batches; the
-labeller, which was published too, may guide with its cross-entropy.
+labeller, which was published too, may guide with its cross-entropy, and a critic with its verdict. Of these the critic
+alone asks the door again, in later steps.
 """
 
 from __future__ import annotations
 
+import copy
+from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
@@ -14,12 +17,14 @@ from torch import Tensor
 from torch.nn import functional
 
 from understudy.records.encode import encoded_shape
+from understudy.synthesizers.embedding.adversary import Adversary
 from understudy.synthesizers.embedding.features import Embedding, brightness, class_means
 from understudy.synthesizers.embedding.groups import find_groups
 from understudy.synthesizers.embedding.labeller import train_labeller
 from understudy.synthesizers.embedding.model import Upsampler, build_image_model
-from understudy.synthesizers.embedding.queries import ClassSums
-from understudy.synthesizers.embedding.recipe import EMBEDDING
+from understudy.synthesizers.embedding.queries import ClassSums, random_features
+from understudy.synthesizers.embedding.recipe import CRITIC, EMBEDDING
+from understudy.synthesizers.embedding.wavelets import Wavelets
 from understudy.synthesizers.shared.free_fitter import FreeFitter
 from understudy.synthesizers.shared.latents import draw_latent, image_shape
 
@@ -27,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from understudy.door.door import Door
+    from understudy.door.source import Rows
     from understudy.schema import Schema
     from understudy.synthesizers.embedding.recipe import EmbeddingRecipe
 
@@ -54,26 +60,36 @@ class EmbeddingFitter(FreeFitter[Upsampler]):
     ) -> None:
         super().__init__(schema, recipe.optimiser, recipe.steps, recipe.averaging, seed, device)
         self._recipe = recipe
-        self._embedding = Embedding(recipe.embedding, image_shape(encoded_shape(schema), recipe.name))
+        shape = image_shape(encoded_shape(schema), recipe.name)
+        self._wavelets = Wavelets(shape)
+        self._embedding = None if recipe.embedding is None else Embedding(recipe.embedding, shape)
+        self._seen = None if recipe.critic is None else Embedding(recipe.critic, shape)
         self._labeller = build_image_model(recipe, schema).labeller
-        height, width = self._embedding.wavelets.planes.size
+        classes = len(schema.label_classes or ())
+        self._adversary = None if recipe.critic is None else Adversary(recipe.critic, classes, device)
+        height, width = self._wavelets.planes.size
         self._images_per_step = min(recipe.batch, max(_LEAST_PER_STEP, _PIXELS_PER_STEP // (height * width)))
+        self._records: Door | None = None
         self._shares: Tensor | None = None  # of groups of images without labels
-        self._means: Tensor
+        self._means: Tensor | None = None
+        self._count: float
 
     def _ask(self, door: Door, count: float) -> None:
+        self._count = count
         if self.label_weights is None:
             self._ask_in_groups(door, count)
             return
         weights = torch.tensor(self.label_weights, dtype=torch.float64)
-        sums = door.publish(EMBEDDING, ClassSums(self._embedding, len(weights))).value
-        self._means = class_means(sums, weights * count)
+        if self._embedding is not None:
+            sums = door.publish(EMBEDDING, ClassSums(self._embedding, len(weights))).value
+            self._means = class_means(sums, weights * count)
         if self._labeller is not None and self._recipe.labeller is not None:
             train_labeller(self._labeller, self._recipe.labeller, door, count)
 
     def _ask_in_groups(self, door: Door, count: float) -> None:
         """Images without labels: groups of alike ones are found first and then serve as classes."""
         assert self._labeller is not None
+        assert self._embedding is not None
         self._shares = find_groups(self._labeller, self._recipe.grouping, door, count)
         sums = door.publish(EMBEDDING, ClassSums(self._embedding, len(self._shares), self._labeller)).value
         self._means = class_means(sums, self._shares * count)
@@ -83,38 +99,66 @@ class EmbeddingFitter(FreeFitter[Upsampler]):
         self._means = means
         self._build()
 
-    @property
-    def width(self) -> int:
-        """The number of features of the embedding."""
-        return self._embedding.width
-
     def _new_generator(self) -> Upsampler:
-        self._embedding = self._embedding.to(device=self._device)
-        self._means = self._means.to(device=self._device)
-        if self._labeller is not None:
-            self._labeller = self._labeller.to(device=self._device)
+        for module in (self._wavelets, self._embedding, self._seen, self._labeller):
+            if module is not None:
+                module.to(device=self._device)
+        self._means = None if self._means is None else self._means.to(device=self._device)
         return build_image_model(self._recipe, self._schema).generator
 
-    def _loss(self) -> Tensor:
-        """Equally many images of every class, in two halves, against the published means; of many classes, some."""
-        batch, classes = self._images_per_step, torch.arange(len(self._means))
-        some = max(1, batch // _LEAST_PER_CLASS)
+    def advance(self, door: Door, public: Rows | None) -> None:
+        """One step of the generator, after one of the critic if its turn has come."""
+        due = self._adversary is not None and self._adversary.due(self.steps, self._recipe.steps)
+        if due and (door.left(CRITIC) or not door.private):
+            self._teach_critic(door)
+        super().advance(door, public)
+
+    def _teach_critic(self, door: Door) -> None:
+        assert self._recipe.critic is not None
+        assert self._adversary is not None
+        assert self._seen is not None
+        if self._records is None:
+            self._records = door.derived(partial(random_features, copy.deepcopy(self._seen).cpu()))
+        with torch.no_grad():
+            images, labels = self._made(self._recipe.critic.fakes)
+            fakes = self._seen.of_parts(*self._wavelets.parts(images))
+        self._adversary.learn(self._records, self._count, fakes, labels)
+
+    def _made(self, rows: int) -> tuple[Tensor, Tensor]:
+        """Images from 0 to 1, equally many of every class in turns, or of some if they are many; and their classes."""
+        known = self.label_weights if self._means is None else self._means
+        assert known is not None
+        classes = torch.arange(len(known))
+        some = max(1, rows // _LEAST_PER_CLASS)
         if len(classes) > some:
             classes = torch.randperm(len(classes), generator=self._source)[:some]
-        per_class = max(_LEAST_PER_CLASS, batch // len(classes))
-        labels = classes.to(device=self._device).repeat(per_class)
+        labels = classes.to(device=self._device).repeat(max(_LEAST_PER_CLASS, rows // len(classes)))
         latent = draw_latent(self._recipe.latent, len(labels), self._source).to(device=self._device)
-        images = brightness(self.generator(latent, labels))
-        features, moduli = self._embedding.with_moduli(images)
-        features, half = features.reshape(per_class, len(classes), -1), per_class // 2
-        means = self._means[classes.to(device=self._device)]
+        return brightness(self.generator(latent, labels)), labels
+
+    def _loss(self) -> Tensor:
+        """Equally many images of every class, in two halves, against all that was published."""
+        images, labels = self._made(self._images_per_step)
+        small, moduli = self._wavelets.parts(images)
+        loss = torch.zeros((), device=self._device)
+        if self._embedding is not None:
+            loss = loss + self._distance(self._embedding.of_parts(small, moduli), labels)
+        if self._labeller is not None and self._recipe.labeller is not None:
+            guidance = functional.cross_entropy(self._labeller.of_moduli(moduli), labels)
+            loss = loss + self._recipe.labeller.guidance * guidance
+        if self._adversary is not None and self._seen is not None and self._adversary.taken:
+            loss = loss + self._adversary.verdict(self._seen.of_parts(small, moduli), labels)
+        return loss
+
+    def _distance(self, features: Tensor, labels: Tensor) -> Tensor:
+        """The squared distance from the published means of their classes; images of a class come in equal turns."""
+        assert self._means is not None
+        turns = int((labels == labels[0]).sum())
+        classes, half = len(labels) // turns, turns // 2
+        means, features = self._means[labels[:classes]], features.reshape(turns, classes, -1)
         first = features[:half].mean(dim=0) - means
         second = features[half:].mean(dim=0) - means
-        loss = (first * second).sum()
-        if self._labeller is not None and self._recipe.labeller is not None:
-            scores = self._labeller.of_moduli(moduli)
-            loss = loss + self._recipe.labeller.guidance * functional.cross_entropy(scores, labels)
-        return loss
+        return (first * second).sum()
 
     def released(self) -> dict[str, Tensor]:
         """The averaged generator and the labeller, on the CPU."""
@@ -127,10 +171,17 @@ class EmbeddingFitter(FreeFitter[Upsampler]):
 
     def _published(self) -> dict[str, Mapping[str, Tensor]]:
         labeller = {} if self._labeller is None else self._labeller.state_dict()
+        means = {} if self._means is None else {"means": self._means}
         shares = {} if self._shares is None else {"shares": self._shares}
-        return {"published": {"means": self._means, **shares}, "labeller": labeller}
+        count = torch.tensor(self._count, dtype=torch.float64)
+        critic = {} if self._adversary is None else self._adversary.state()
+        return {"published": {**means, **shares, "count": count}, "labeller": labeller, **critic}
 
     def _take_published(self, part: Mapping[str, Mapping[str, Tensor]]) -> None:
-        self._means, self._shares = part["published"]["means"], part["published"].get("shares")
+        published = part["published"]
+        self._means, self._shares = published.get("means"), published.get("shares")
+        self._count = float(published["count"])
         if self._labeller is not None:
             self._labeller.load_state_dict(dict(part["labeller"]))
+        if self._adversary is not None:
+            self._adversary.restore(part)

@@ -29,6 +29,7 @@ __all__ = [
     "GroupSums",
     "LabellerGradient",
     "centred_features",
+    "random_features",
     "standard_features",
 ]
 
@@ -75,6 +76,14 @@ class ClassSums:
 def _of_norm_one(features: Tensor) -> Tensor:
     norms = features.norm(dim=1, keepdim=True)
     return torch.where(norms.isfinite() & (norms > 0), features / (norms * MARGIN), 0.0)
+
+
+def random_features(embedding: Embedding, batch: Batch) -> Tensor:
+    """PRIVATE: the features of each image by which a critic tells it from fakes."""
+    with torch.no_grad():
+        return torch.cat(
+            [embedding(part) for part in torch.split(batch.x, embedding.wavelets.images_at_once)]
+        )
 
 
 def standard_features(labeller: Labeller, batch: Batch) -> Tensor:

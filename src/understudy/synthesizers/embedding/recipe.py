@@ -33,12 +33,16 @@ if TYPE_CHECKING:
     from understudy.synthesizers.embedding.model import ImageModel
 
 __all__ = [
+    "CRITIC",
     "EMBEDDING",
     "FEATURE_MEAN",
     "GROUPS",
     "LABELLER",
+    "UNDERSTUDY_GAN",
+    "UNDERSTUDY_GAN_PURE",
     "UNDERSTUDY_IMAGES",
     "EmbeddingRecipe",
+    "FeatureCritic",
     "Grouping",
     "Lessons",
     "LinearLabeller",
@@ -47,7 +51,8 @@ __all__ = [
     "Warp",
 ]
 
-EMBEDDING, FEATURE_MEAN, LABELLER, GROUPS = "mean embedding", "feature mean", "labeller", "groups"
+EMBEDDING, FEATURE_MEAN, LABELLER = "mean embedding", "feature mean", "labeller"
+GROUPS, CRITIC = "groups", "critic"
 _UNKNOWN_ROWS = 1_000
 """The number of groups is chosen as for so many images where their number is not public."""
 _SMALLEST = 8
@@ -84,6 +89,12 @@ class MeanEmbedding:
             raise RecipeError(f"a mean embedding needs positive length scales, got {lengths}.")
         if min(self.pixel_frequencies, self.wavelet_frequencies) < 1:
             raise RecipeError("a mean embedding needs at least one frequency for each length scale.")
+
+    @property
+    def features(self) -> int:
+        """How many there are: a cosine and a sine of each frequency."""
+        pixels = len(self.pixel_lengths) * self.pixel_frequencies
+        return 2 * (pixels + len(self.wavelet_lengths) * self.wavelet_frequencies)
 
 
 @dataclass(frozen=True)
@@ -150,6 +161,48 @@ class LinearLabeller:
         return replace(self, lessons=self.quiet_lessons, quiet_lessons=None)
 
 
+@dataclass(frozen=True, kw_only=True)
+class FeatureCritic(MeanEmbedding):
+    """A critic that the generator plays against: a linear score for each class of such features as an embedding has.
+
+    Its steps are full-batch gradients, each one Gaussian release. They are spread evenly over the generator's steps, at
+    most one before each, so that in a run of very few of these some are never drawn. Another seed than the embedding's
+    shows it what that cannot see.
+
+    Args:
+        steps: how many; all together cost the critic's share, however many they are.
+        start: the part of the generator's steps that lies before the first of them.
+        rate: learning rate.
+        momentum: of the gradient descent.
+        decay: what is added to the gradient, times the weights: it keeps the scores small.
+        bound: C, the norm to which the gradient of one record is clipped; without clipping it is at most 1.
+        fakes: generated images that it compares records with in each step.
+        weight: of its verdict in the generator's loss; free.
+    """
+
+    pixel_frequencies: int = 150
+    wavelet_frequencies: int = 300
+    seed: int = 4321
+    share: float = 0.25
+    steps: int = 150
+    start: float = 0.5
+    rate: float = 10.0
+    momentum: float = 0.9
+    decay: float = 1e-3
+    bound: float = 0.5
+    fakes: int = 300
+    weight: float = 0.05
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_positive("critic", steps=self.steps, rate=self.rate, bound=self.bound, fakes=self.fakes)
+        if not (0 <= self.start < 1 and 0 <= self.momentum < 1 and self.decay >= 0):
+            raise RecipeError(
+                "a critic's start and momentum lie in [0, 1) and its decay is not negative, got "
+                f"{self.start}, {self.momentum} and {self.decay}."
+            )
+
+
 @dataclass(frozen=True)
 class Grouping:
     """Groups of alike images, which serve as classes where images have no labels.
@@ -214,12 +267,15 @@ class UpsamplingGenerator:
 class EmbeddingRecipe(RecipeDefaults):
     """A generator of labelled images fitted to a private mean embedding, with a private labeller of what it makes.
 
+    It may also play against a private critic: after the embedding, or without one (a GAN from random weights).
+
     Args:
         name: how the command line calls it.
         summary: one line for the table of recipes.
         source: where it is described.
-        embedding: the statistic that is published.
+        embedding: the statistic that is published, or None where a critic alone is followed.
         labeller: the private classifier that labels generated images, or None.
+        critic: the adversary, or None.
         grouping: how images without labels are grouped.
         warp: distortions of generated images before they are labelled, where the schema lets images be warped; or None.
         mirror: the same where the schema lets them be mirrored.
@@ -236,8 +292,9 @@ class EmbeddingRecipe(RecipeDefaults):
     name: str
     summary: str
     source: str
-    embedding: MeanEmbedding = field(default_factory=MeanEmbedding)
+    embedding: MeanEmbedding | None = None
     labeller: LinearLabeller | None = None
+    critic: FeatureCritic | None = None
     grouping: Grouping = field(default_factory=Grouping)
     warp: Warp | None = None
     mirror: Warp | None = None
@@ -254,34 +311,49 @@ class EmbeddingRecipe(RecipeDefaults):
         check_share("class counts", self.class_share)
         if self.averaging is not None and not 0 <= self.averaging < 1:
             raise RecipeError(f"recipe {self.name!r}: averaging is a decay in [0, 1), got {self.averaging}.")
+        if self.embedding is None and self.critic is None:
+            raise RecipeError(f"recipe {self.name!r} has neither an embedding nor a critic to learn from.")
+        if self.critic is not None and self.labeller is None:
+            raise RecipeError(
+                f"recipe {self.name!r}: its critic looks at a labeller's features; give it one."
+            )
 
     def refuses(self, schema: Schema) -> str | None:
         """Anything but images that are large enough for wavelets."""
         cure = "Use a recipe with a critic, such as small-images or dp-cgan."
         if not isinstance(schema, ImageSchema):
             return f"recipe {self.name!r} makes images, not {schema.kind}. {cure}"
+        if schema.classes is None and self.critic is not None:
+            return f"recipe {self.name!r} needs labelled images. Declare classes, or use understudy-images."
         if min(schema.height, schema.width) < _SMALLEST:
             size = f"{schema.height}×{schema.width}"
             return f"recipe {self.name!r} needs images of at least {_SMALLEST}×{_SMALLEST} pixels, got {size}. {cure}"
         return None
 
     def releases(self, schema: Schema | None, rows: int | None) -> tuple[Asked, ...]:
-        """Class counts, the embedding, and what the labeller learns from; or groups, if there are no classes."""
+        """Class counts, the embedding, and what labeller and critic learn from; or groups, if there are no classes."""
         if schema is not None and schema.label_classes is None:
-            mean = LinearLabeller().mean_share if self.labeller is None else self.labeller.mean_share
-            grouping = Share(GROUPS, self.grouping.share, self.grouping.rounds)
-            return (
-                *asked_rows(rows),
-                Share(FEATURE_MEAN, mean),
-                grouping,
-                Share(EMBEDDING, self.embedding.share),
-            )
+            return self._releases_of_groups(rows)
         asked: list[Asked] = [*asked_rows(rows), *asked_labels(schema, Share(LABELS, self.class_share))]
-        asked.append(Share(EMBEDDING, self.embedding.share))
+        if self.embedding is not None:
+            asked.append(Share(EMBEDDING, self.embedding.share))
         if self.labeller is not None:
             asked.append(Share(FEATURE_MEAN, self.labeller.mean_share))
             asked.append(Share(LABELLER, self.labeller.share, self.labeller.lessons.steps))
+        if self.critic is not None:
+            asked.append(Share(CRITIC, self.critic.share, self.critic.steps))
         return tuple(asked)
+
+    def _releases_of_groups(self, rows: int | None) -> tuple[Asked, ...]:
+        assert self.embedding is not None
+        mean = LinearLabeller().mean_share if self.labeller is None else self.labeller.mean_share
+        grouping = Share(GROUPS, self.grouping.share, self.grouping.rounds)
+        return (
+            *asked_rows(rows),
+            Share(FEATURE_MEAN, mean),
+            grouping,
+            Share(EMBEDDING, self.embedding.share),
+        )
 
     def settled(self, charges: Sequence[Charge], rows: int | None) -> EmbeddingRecipe:
         """The recipe with the lessons or the number of groups that suit their noise per row."""
@@ -311,11 +383,9 @@ class EmbeddingRecipe(RecipeDefaults):
         unit, sigma = unit_words(schema).many, noises(charges)
         classes = len(schema.label_classes or ("all",))
         held = None if rows is None else rows / classes
-        features = 2 * (
-            len(self.embedding.pixel_lengths) * self.embedding.pixel_frequencies
-            + len(self.embedding.wavelet_lengths) * self.embedding.wavelet_frequencies
-        )
-        loud = {LABELS: ("class", 1.0), EMBEDDING: ("embedding of a class", math.sqrt(features))}
+        loud = {LABELS: ("class", 1.0)}
+        if self.embedding is not None:
+            loud[EMBEDDING] = ("embedding of a class", math.sqrt(self.embedding.features))
         answers, useless = [], None
         for purpose in (one for one in loud if one in sigma):
             each, noise = loud[purpose][0], sigma[purpose] * loud[purpose][1]
@@ -328,6 +398,13 @@ class EmbeddingRecipe(RecipeDefaults):
                 f"{rows:,} in {classes} classes are too few for this budget"
             )
         return Prospect(rows_in_classes(rows, classes, unit), tuple(answers), (), useless)
+
+    def rehearsed(self) -> EmbeddingRecipe:
+        """With a critic that is asked before every step, and few images: what is left out reads no private record."""
+        if self.critic is None:
+            return self
+        critic = replace(self.critic, start=0.0, fakes=1)
+        return replace(self, critic=critic, steps=critic.steps, batch=1)
 
     @property
     def one_thread(self) -> bool:
@@ -351,9 +428,28 @@ UNDERSTUDY_IMAGES = EmbeddingRecipe(
     name="understudy-images",
     summary="generator fitted to a noisy mean embedding of images, with a private labeller",
     source="Understudy, docs/images.md",
+    embedding=MeanEmbedding(),
     labeller=LinearLabeller(quiet_lessons=Lessons(steps=150, rate=200.0, bound=0.5)),
     warp=Warp(),
     mirror=Warp(rotation=0.0, scale=0.0, shear=0.0, shift=1 / 16, mirrored=True),
     optimiser=Adam(rate=4e-3, final_rate=8e-5, beta1=0.5, beta2=0.99),
     averaging=0.99,
+)
+
+UNDERSTUDY_GAN = replace(
+    UNDERSTUDY_IMAGES,
+    name="understudy-gan",
+    summary="understudy-images, refined against a private critic of wavelet features",
+    embedding=MeanEmbedding(share=0.35),
+    labeller=LinearLabeller(quiet_lessons=Lessons(steps=150, rate=200.0, bound=0.5), share=0.31),
+    critic=FeatureCritic(),
+)
+
+UNDERSTUDY_GAN_PURE = replace(
+    UNDERSTUDY_GAN,
+    name="understudy-gan-pure",
+    summary="GAN from random weights: a private critic of wavelet features and a labeller, no embedding",
+    embedding=None,
+    labeller=LinearLabeller(quiet_lessons=Lessons(steps=150, rate=200.0, bound=0.5), guidance=0.1),
+    critic=FeatureCritic(steps=500, start=0.0, weight=1.0, share=0.5),
 )

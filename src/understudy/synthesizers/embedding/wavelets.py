@@ -75,12 +75,12 @@ class Wavelets(nn.Module):
 
     def forward(self, images: Tensor) -> tuple[Tensor, ...]:
         """Images of shape (n, channels, height, width) with values in [0, 1] to one table of n rows per order."""
-        return self.of_planes(*self.planes(images))
+        return self.parts(images)[1]
 
-    def of_planes(self, small: Tensor, finer: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        """The same for what `planes` made of the images."""
-        rows = len(small)
-        return tuple(order.reshape(rows, -1) for order in self._orders(small, finer))
+    def parts(self, images: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """The small images that `planes` makes of images, and the moduli."""
+        small, finer = self.planes(images)
+        return small, tuple(order.reshape(len(small), -1) for order in self._orders(small, finer))
 
     def _orders(self, small: Tensor, finer: tuple[Tensor, ...]) -> Iterator[Tensor]:
         zero, first, second = _GAINS
