@@ -232,9 +232,10 @@ def test_bins_without_noise_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """A door whose noise was switched off for one question."""
     honest = Questions._columns
 
-    def exact(self: Questions, door: Any) -> Any:
-        quiet = copy.copy(door)
-        quiet.private = False
+    def exact(self: Questions, answers: Any) -> Any:
+        quiet = copy.copy(answers)
+        quiet._door = copy.copy(answers._door)
+        quiet._door.private = False
         return honest(self, quiet)
 
     monkeypatch.setattr(Questions, "_columns", exact)
@@ -306,7 +307,7 @@ class Misshapen(Planted):
         (Deaf(), "- prints: another bins does not show in the TOML"),
         (
             Misshapen(),
-            "- releases: what is released does not fit the model: shares has shape (2, 3), but there are 5",
+            "- releases: what is released does not fit the model: class_counts has shape (2,), not (5,)",
         ),
     ],
     ids=lambda one: type(one).__name__ if isinstance(one, Planted) else "",
