@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from understudy.errors import UnderstudyError
 
 __all__ = [
+    "has_ended",
     "held",
     "new_folder",
     "plain_size",
@@ -39,6 +40,7 @@ __all__ = [
     "read_text",
     "remove_leftovers",
     "replacing",
+    "this_process",
     "write_whole",
 ]
 
@@ -176,8 +178,18 @@ def _working_name(target: Path) -> Path:
     """A hidden name beside the target that says who is writing, on which machine."""
     if "\0" in str(target):
         raise OSError(errno.EINVAL, "a name cannot hold a zero byte")
-    who = f"{_machine()}-{os.getpid()}-{secrets.token_hex(4)}"
-    return target.with_name(f".{target.name}.{who}.partial")
+    return target.with_name(f".{target.name}.{this_process()}-{secrets.token_hex(4)}.partial")
+
+
+def this_process() -> str:
+    """A name of this process by which another one of this machine can tell whether it still runs."""
+    return f"{_machine()}-{os.getpid()}"
+
+
+def has_ended(process: str) -> bool:
+    """Whether the process of this name is known to be gone; one of another machine never is."""
+    machine, _, number = process.partition("-")
+    return machine == _machine() and number.isdecimal() and not _alive(int(number))
 
 
 @functools.cache

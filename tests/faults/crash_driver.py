@@ -2,8 +2,8 @@
 
 Called by test_kill.py as a program of its own, so that forking happens in a process that pytest does not share. Half of
 the kills come after a random time; the other half at a random one of the moments at which the run touches the door, the
-ledger or the disk, which are too short to be met by chance. Prints one JSON line per trial: what was really drawn, what
-the ledger says, and what is left on disk.
+ledger or the disk, which are too short to be met by chance. Appends one JSON line per trial to results.jsonl: what was
+really drawn, what the ledger says, and what is left on disk; trials that stand there already are left out.
 """
 
 from __future__ import annotations
@@ -159,6 +159,7 @@ def look(folder: Path) -> dict[str, object]:
             readable, problem = "registered: none" in str(refusal), str(refusal)
     return {
         "drawn": sum(drawn.values()),
+        "announced": sum(charged.values()),
         "unpaid": sorted(one for one in drawn if drawn[one] > min(charged[one], planned.get(one, 0))),
         "readable": readable,
         "problem": problem,
@@ -198,6 +199,10 @@ def main() -> None:
     """`crash_driver.py SOURCE FOLDER FIRST LAST`: the trials of these numbers, the last one not counted."""
     source, work, first, last = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
     torch.set_num_threads(1)
+    results = work / "results.jsonl"
+    done = (
+        {json.loads(line)["number"] for line in results.read_text().splitlines()} if results.exists() else ()
+    )
     longest, touches = {}, {}
     for kind, (_, schema, options) in KINDS.items():
         folder = prepared(source, work / kind)
@@ -208,7 +213,7 @@ def main() -> None:
         finish(folder, kind)
         longest[kind] = 1.1 * (time.monotonic() - start)
         touches[kind] = int((folder / "touches").read_text())
-    for number in range(first, last):
+    for number in sorted({*range(first, last)} - {*done}):
         chance, kind = random.Random(number), list(KINDS)[number % len(KINDS)]
 
         def kill(chance: random.Random, kind: str) -> Kill:
@@ -219,8 +224,9 @@ def main() -> None:
         kills = [kill(chance, kind) for _ in range(chance.randint(1, 3))]
         folder = prepared(source, work / str(number))
         shutil.copy(work / kind / "plan.json", folder)
-        result = trial(folder, kind, kills)
-        os.write(1, (json.dumps(result) + "\n").encode())
+        result = {"number": number, **trial(folder, kind, kills)}
+        with results.open("a") as file:
+            file.write(json.dumps(result) + "\n")
         shutil.rmtree(folder)
 
 
@@ -244,6 +250,7 @@ def finish(folder: Path, kind: str) -> None:
 
 def prepared(source: Path, folder: Path) -> Path:
     """A fresh folder with the private data, their schemas and the plans."""
+    shutil.rmtree(folder, ignore_errors=True)
     return Path(shutil.copytree(source, folder))
 
 

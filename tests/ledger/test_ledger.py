@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,7 +24,6 @@ from understudy.privacy.mechanisms import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 BUDGET = Budget(3.0, 1e-5)
 HISTOGRAM = Charge("label histogram", GaussianRelease(30.0))
@@ -131,6 +134,30 @@ def test_refund_only_where_nothing_was_drawn(book: Ledger) -> None:
     book.progress(second, 0)
     with pytest.raises(LedgerError, match="cannot be refunded"):
         book.refund(second)
+
+
+@pytest.mark.parametrize("drew", [False, True])
+def test_a_process_that_died_before_it_drew_costs_nothing(drew: bool, book: Ledger, tmp_path: Path) -> None:
+    """The next reservation gives back what a dead process reserved, but only if no draw was announced."""
+    program = f"""
+from pathlib import Path
+from understudy.ledger.ledger import Ledger
+from understudy.privacy.mechanisms import Charge, GaussianRelease
+with Ledger(Path({str(tmp_path / "ledger.db")!r})) as book:
+    entry = book.reserve("ward", (Charge("label histogram", GaussianRelease(2.0)),))
+    if {drew}:
+        book.draw(entry, "label histogram")
+"""
+    source = str(Path(__file__).parent.parent.parent / "src")
+    subprocess.run([sys.executable, "-c", program], check=True, env={**os.environ, "PYTHONPATH": source})
+    alive = book.reserve("ward", (HISTOGRAM,))
+    dead, _ = book.statement("ward").entries
+    assert dead.status is (Status.RESERVED if drew else Status.REFUNDED)
+    book.reserve("ward", (HISTOGRAM,))
+    assert book.entry(alive.id).status is Status.RESERVED, "its process runs: this one"
+    if not drew:
+        with pytest.raises(LedgerError, match="closed"):
+            book.draw(dead, "label histogram")
 
 
 def test_progress_never_goes_back_or_beyond(book: Ledger) -> None:

@@ -50,7 +50,7 @@ class Entry:
         command: the command that reserved it.
         unit: what it protects, in words, as in "patient with up to 4 visits"; empty if nobody said.
         versions: of this package and of what the accounting depends on.
-        owner: a random mark of the process that may charge it.
+        owner: a mark of the process that may charge it, with its number and a random part.
     """
 
     id: str

@@ -8,6 +8,7 @@ reservation counts in full, a finished entry counts the steps it charged.
 
 from __future__ import annotations
 
+import contextlib
 import platform
 import secrets
 from dataclasses import replace
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Self
 from understudy._version import __version__
 from understudy.codec import from_plain, to_plain
 from understudy.errors import BudgetError, LedgerError
+from understudy.files import has_ended, this_process
 from understudy.ledger.entries import Entry, Statement, Status, entry_of
 from understudy.ledger.journal import Head, Journal, Record
 from understudy.privacy.accounting import Spent, spent
@@ -131,8 +133,9 @@ class Ledger:
             "command": command,
             "unit": unit,
             "versions": _versions(),
-            "owner": secrets.token_hex(8),
+            "owner": _owner(),
         }
+        self._give_back_lost(dataset)
         record = None
         with self._journal.turn():
             while record is None:
@@ -151,7 +154,7 @@ class Ledger:
         with self._journal.transaction() as fresh:
             self._apply(fresh)
             self._open(entry_id)
-            record = self._journal.append("claim", {"entry": entry_id, "owner": secrets.token_hex(8)})
+            record = self._journal.append("claim", {"entry": entry_id, "owner": _owner()})
         self._apply([record])
         return self._known(entry_id)
 
@@ -199,6 +202,18 @@ class Ledger:
         if current.status is Status.SPENT and release_hash is not None and current.release == release_hash:
             return current
         return self._close(entry.id, {"action": Status.SPENT.value, "release": release_hash})
+
+    def _give_back_lost(self, dataset: str) -> None:
+        """Refund what processes of this machine reserved that died before they announced any draw.
+
+        Were one of them alive after all, it would be refused when it announces: its entry is closed.
+        """
+        self._refresh()
+        for entry in list(self._entries.values()):
+            waiting = entry.dataset == dataset and entry.status is Status.RESERVED and not entry.drawn
+            if waiting and has_ended(entry.owner.rpartition("-")[0]):
+                with contextlib.suppress(LedgerError):  # another process was quicker
+                    self.refund(entry)
 
     def refund(self, entry: Entry) -> Entry:
         """Give a reservation back; only where nothing was drawn."""
@@ -320,6 +335,11 @@ def remaining_epsilon(before: Sequence[Charge], budget: Budget) -> float:
     except BudgetError:
         return 0.0
     return spent((Charge("next", GaussianRelease(sigma)),), budget.delta, budget.adjacency).epsilon
+
+
+def _owner() -> str:
+    """A mark that no other process has, and by which others can tell whether this one still runs."""
+    return f"{this_process()}-{secrets.token_hex(8)}"
 
 
 def _versions() -> dict[str, str]:
