@@ -219,7 +219,7 @@ class Grouping:
     count: int = 50
     rounds: int = 12
     sharpness: float = 30.0
-    certainty: float = 0.5
+    certainty: float = 0.9
     loudest: float = 0.01
     share: float = 0.41
 
