@@ -39,6 +39,7 @@ def _small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several batches from few rows."""
     monkeypatch.setattr(formats, "BATCH_ROWS", 64)
     monkeypatch.setattr(text, "_BLOCK", 4000)
+    monkeypatch.setattr(reading, "_NUMBERS_AT_ONCE", 300)
 
 
 def written(folder: Path, kind: str) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import math
 import warnings
 from typing import TYPE_CHECKING
 
@@ -15,12 +16,12 @@ from understudy.data.stream import stream_of
 from understudy.door.cache import RowCache
 from understudy.door.source import Rows
 from understudy.errors import CuratorWarning, DataError
-from understudy.records.encode import encode
+from understudy.records.encode import encode, encoded_shape
 from understudy.records.persons import numbers_of, person_hashes
 from understudy.run.shards import Shards, fingerprint, own_part, refuse_split_persons
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     import pandas as pd
@@ -37,6 +38,8 @@ __all__ = ["LARGE", "private_rows", "watched"]
 
 LARGE = 2**28
 """Files of more bytes than this are not read whole; a Parquet file grows several times in memory."""
+_NUMBERS_AT_ONCE = 2**24
+"""How many numbers of encoded records are made at a time."""
 _PIECES_EACH = 4
 """Files, or groups of rows of Parquet files, are dealt whole where there are so many for each process, else rows."""
 
@@ -124,7 +127,7 @@ def _streamed(
         if dealt and whole and number % ranks.size != ranks.rank:
             continue
         first = 0
-        for frame in stream.batches(place):
+        for frame in _in_parts(stream.batches(place), schema):
             where = f"{place}, from row {first + 1:,} on"
             own = np.full(len(frame), whole)
             if persons:
@@ -138,6 +141,14 @@ def _streamed(
             first, seen = first + len(frame), seen + len(frame)
     rows = kept.rows()
     return rows.of_persons(numbers_of(np.concatenate(hashes)), schema) if persons else rows
+
+
+def _in_parts(frames: Iterator[pd.DataFrame], schema: Schema) -> Iterator[pd.DataFrame]:
+    """The same rows, of wide tables fewer at a time, so that memory is bounded for these, too."""
+    most = max(1, _NUMBERS_AT_ONCE // math.prod(encoded_shape(schema)))
+    for frame in frames:
+        for start in range(0, len(frame), most):
+            yield frame.iloc[start : start + most]
 
 
 def _hashes(frame: pd.DataFrame, schema: Schema, key: bytes, where: str) -> NDArray[np.uint64]:
