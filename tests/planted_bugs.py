@@ -148,15 +148,15 @@ def the_labeller_clips_only_its_first_rows() -> None:
 
 
 @bug
-def only_the_first_long_code_records_are_shortened() -> None:
+def only_the_first_long_code_records_weigh_less() -> None:
     from understudy.synthesizers.codes import queries
 
-    cut = queries.shortened
+    less = queries.weights
     seen: list[int] = []
 
-    def careless(present: Any, kept: int) -> Any:
+    def careless(entries: Any, full: int) -> Any:
         seen.append(1)
-        return cut(present, kept) if len(seen) == 1 else present
+        return less(entries, full) if len(seen) == 1 else np.ones(len(entries))
 
     for query in (queries.CodeCounts, queries.PairCounts):
         begin = query.zero
@@ -166,7 +166,7 @@ def only_the_first_long_code_records_are_shortened() -> None:
             return begin(self)
 
         query.zero = forgetful  # type: ignore[method-assign]
-    queries.shortened = careless
+    queries.weights = careless
 
 
 @bug
@@ -190,9 +190,9 @@ def root_of_m_less_one_for_root_of_m() -> None:
 
     begin = queries.CodeCounts.__init__
 
-    def less(self: Any, classes: int, codes: int, kept: int) -> None:
-        begin(self, classes, codes, kept)
-        self.sensitivity = math.sqrt(kept - 1)
+    def less(self: Any, classes: int, codes: int, full: int) -> None:
+        begin(self, classes, codes, full)
+        self.sensitivity = math.sqrt(full - 1)
 
     queries.CodeCounts.__init__ = less  # type: ignore[method-assign]
 

@@ -72,7 +72,7 @@ SCHEMAS: dict[str, Schema] = {
 OWN: dict[str, Recipe] = {
     "tables": replace(UNDERSTUDY_TABLES, components=8),
     "wide-tables": replace(UNDERSTUDY_TABLES, components=8, columns=2),
-    "codes": replace(UNDERSTUDY_CODES, components=5, drowned=1e9),
+    "codes": replace(UNDERSTUDY_CODES, components=5, quiet=1e9),
     "few-codes": replace(UNDERSTUDY_CODES, components=5),
     "images": replace(
         UNDERSTUDY_IMAGES,

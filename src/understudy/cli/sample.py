@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from understudy.cli.console import err, print_json, warn_not_private
+from understudy.release.long_layout import Layout
 from understudy.run.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -56,6 +57,10 @@ def sample_command(
             min=1, help="So many files, rows-1.csv, rows-2.csv and so on, each with a seed of its own."
         ),
     ] = 1,
+    layout: Annotated[
+        Layout,
+        typer.Option(help="How code sets are written: one column per code, or one row per record and code."),
+    ] = Layout.WIDE,
     seed: Annotated[int | None, typer.Option(help="The same seed gives the same records.")] = None,
     certainty: Annotated[
         float | None,
@@ -103,6 +108,7 @@ def sample_command(
         --url https://example.org/visits
     """
     from understudy.records.given import given_from_text
+    from understudy.release.long_layout import long_chunks
     from understudy.release.release import Release
     from understudy.release.sampling import sample_chunks
     from understudy.release.write import print_records, write_records
@@ -146,6 +152,10 @@ def sample_command(
             certainty=certainty,
         )
 
+    def laid_out(number: int) -> Iterator[pd.DataFrame | Images]:
+        chunks = drawn(number)
+        return chunks if layout is Layout.WIDE else iter(long_chunks(chunks, loaded.schema))
+
     paths = [out] if sets == 1 else [out.with_name(f"{out.stem}-{i + 1}{out.suffix}") for i in range(sets)]
     with progress_bar() as bar:
         task = bar.add_task("sampling", total=None if total is None else sets * total, note="")
@@ -155,7 +165,7 @@ def sample_command(
 
         if str(out) == "-":
             written = print_records(
-                drawn(0),
+                laid_out(0),
                 sys.stdout,
                 schema=loaded.schema,
                 as_json=as_json,
@@ -165,10 +175,12 @@ def sample_command(
         else:
             written = sum(
                 write_records(
-                    drawn(number), path, schema=loaded.schema, raw_text=raw_text, on_progress=on_progress
+                    laid_out(number), path, schema=loaded.schema, raw_text=raw_text, on_progress=on_progress
                 )
                 for number, path in enumerate(paths)
             )
+    if layout is Layout.LONG and total is not None:
+        written = sets * total
     if about is not None:
         from understudy.release.description import describe
 

@@ -1,4 +1,4 @@
-"""Sets of codes per person from long tables with one row per (person, code)."""
+"""Sets of codes per person, from long tables with one row per (person, code) or from columns such as DX1 to DX20."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from understudy.schema import CodeSchema
 
-__all__ = ["code_texts", "from_long", "icd9_category", "wide_batches"]
+__all__ = ["code_texts", "from_columns", "from_long", "icd9_category", "wide_batches"]
 
 
 def from_long(frame: pd.DataFrame, schema: CodeSchema, *, person: str, code: str) -> Records:
@@ -68,6 +68,26 @@ def wide_batches(
         for name, values in kept.items():
             wide[name] = values[start:stop]
         yield wide
+
+
+def from_columns(frame: pd.DataFrame, schema: CodeSchema) -> Records:
+    """Count the codes of each row, which stand in the cells of several columns, in any order; empty cells are none.
+
+    Args:
+        frame: one row per record.
+        schema: which columns hold codes, which codes are told apart, and what to do with others.
+    """
+    counts = np.zeros((len(frame), len(schema.codes)), dtype=np.uint16)
+    for name in schema.code_columns:
+        texts = code_texts(frame[name])
+        columns = _places_of_codes(texts.mask(texts.str.strip() == ""), schema)
+        rows = np.flatnonzero(columns >= 0)
+        counts[rows, columns[rows]] += 1  # a row has one cell in a column
+    wide = pd.DataFrame(np.minimum(counts, schema.max_count), columns=list(schema.codes))
+    for name in (*schema.person_columns, *([schema.label.name] if schema.label else [])):
+        if name in frame.columns:
+            wide[name] = frame[name].to_numpy()
+    return Records(wide)
 
 
 def _places_of_codes(codes: pd.Series[Any], schema: CodeSchema) -> NDArray[np.int64]:

@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 
 from understudy.data.codes import code_texts
 from understudy.data.contents import Contents, contents_of
 from understudy.data.guess import Guess, guess
-from understudy.data.health import long_layout
+from understudy.data.health import code_columns, long_layout
 from understudy.data.learned import learned_from_cells, learned_from_frame, spelling_of
 from understudy.data.pictures import first_picture, folder_classes, is_idx
 from understudy.data.places import places_of
@@ -95,8 +96,9 @@ def draft_schema(
         return _pictures(Path(source), from_public)
     contents = contents_of(source, file or FileFormat(), whole=from_public)
     layout = long_layout(contents.names)
-    if layout is not None:
-        return _codes(contents, layout, from_public)
+    listed = code_columns(contents.names)
+    if layout is not None or listed:
+        return _codes(contents, layout, listed, from_public)
     marks = ("", *(mark for mark in missing_text if mark)) if missing_text else ()
     if contents.cells is not None and marks:
         contents = replace(contents, cells=contents.cells.mask(contents.cells.isin(marks), ""))
@@ -278,14 +280,24 @@ def _public(contents: Contents) -> str:
 # ----------------------------------------------------------------------------------------------- codes
 
 
-def _codes(contents: Contents, layout: LongFile, from_public: bool) -> str:
-    """A schema for one row per person and code; the list of codes is the curator's, unless rows are public."""
+def _codes(contents: Contents, layout: LongFile | None, listed: tuple[str, ...], from_public: bool) -> str:
+    """A schema for one row per person and code, or for codes in several columns.
+
+    The list of codes is the curator's, unless rows are public.
+    """
     if from_public:
         rows = contents.cells if contents.cells is not None else contents.frame
         assert rows is not None
-        codes = tuple(sorted(code for code in code_texts(rows[layout.code]).dropna().unique() if code))
+        held = pd.concat([code_texts(rows[name]) for name in (listed or [layout.code if layout else ""])])
+        codes = tuple(sorted(code for code in held.dropna().unique() if code))
         preface = _PUBLIC_PREFACE.format(name=contents.name)
-        return preface + "\n" + schema_to_toml(CodeSchema(codes, long=layout, file=contents.file))
+        schema = CodeSchema(codes, long=layout, code_columns=listed, file=contents.file)
+        return preface + "\n" + schema_to_toml(schema)
+    where = (
+        f"code_columns = {json.dumps(listed)}\n"
+        if layout is None
+        else f"\n[long]\nperson = {json.dumps(layout.person)}\ncode = {json.dumps(layout.code)}\n"
+    )
     return (
         _PREFACE.format(
             name=contents.name, basis="the names of its columns, which are those of health records"
@@ -294,8 +306,9 @@ def _codes(contents: Contents, layout: LongFile, from_public: bool) -> str:
         + 'kind = "codes"\n'
         + '# codes = ["...", "..."]  # FILL IN: every code that is told apart, from a public code book\n'
         + 'unknown = "drop"  # FILL IN: what to do with other codes, "drop" or "refuse"\n'
-        + "max_count = 1  # FILL IN: how often a code is counted; 1: whether it occurs\n\n"
-        + f"[long]\nperson = {json.dumps(layout.person)}\ncode = {json.dumps(layout.code)}\n"
+        + "max_count = 1  # FILL IN: how often a code is counted; 1: whether it occurs\n"
+        + '# tree = "icd-10"  # if they are codes of ICD-9 or ICD-10: rare codes then learn from their block\n'
+        + where
     )
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from understudy.data.codes import from_long
+from understudy.data.codes import from_columns, from_long
 from understudy.data.databases import Database
 from understudy.data.formats import read_table_file
 from understudy.data.pictures import is_idx, read_folder, read_idx, read_npz
@@ -56,6 +56,8 @@ def read(
         return records
     if isinstance(schema, TableSchema) and not isinstance(source, Records):
         return Records(understood(records.frame, schema), records.notes)
+    if isinstance(schema, CodeSchema) and set(schema.code_columns) & set(records.frame.columns):
+        return Records(from_columns(records.frame, schema).frame, records.notes)
     if not isinstance(schema, CodeSchema) or schema.long is None:
         return records
     person, code = schema.long.person, schema.long.code

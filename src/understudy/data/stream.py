@@ -121,7 +121,7 @@ def stream_of(source: Any, schema: Schema) -> Stream | LongStream | None:
     """
     if not isinstance(source, str | Path) or not isinstance(schema, TableSchema | CodeSchema):
         return None
-    if isinstance(schema, CodeSchema) and schema.person_columns:
+    if isinstance(schema, CodeSchema) and (schema.person_columns or schema.code_columns):
         return None
     if isinstance(schema, CodeSchema) and schema.long is not None:
         found = places_of(source)

@@ -107,6 +107,10 @@ def wanted_columns(schema: Tabular | None, names: list[str]) -> list[str]:
         label = [schema.label.name] if schema.label else []
         persons = [name for name in schema.person_columns if name in names]
         return list(dict.fromkeys([*persons, *pair, *label])) if set(pair) <= set(names) else names
+    if isinstance(schema, CodeSchema) and set(schema.code_columns) & set(names):
+        label = [schema.label.name] if schema.label else []
+        persons = [name for name in schema.person_columns if name in names]
+        return list(dict.fromkeys([*persons, *schema.code_columns, *label]))
     return names
 
 
@@ -127,7 +131,8 @@ def check_columns(place: str, names: list[str], schema: Tabular | None, *, publi
     if schema is None:
         return
     if isinstance(schema, CodeSchema):
-        wanted = [schema.label.name] if schema.label else []
+        listed = schema.code_columns if set(schema.code_columns) & set(names) else ()
+        wanted = [*listed, *([schema.label.name] if schema.label else [])]
         label = schema.label.name if schema.label else None
     else:
         wanted, label = [column.name for column in schema.columns], schema.label

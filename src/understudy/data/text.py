@@ -78,7 +78,7 @@ def _asked(place: Place, schema: Tabular) -> tuple[Dialect, dict[str, str]]:
     check_columns(str(place), [*dialect.names, *partitions], schema)
     if isinstance(schema, CodeSchema):
         long = () if schema.long is None else (schema.long.person, schema.long.code)
-        return dialect, dict.fromkeys((*long, *schema.person_columns), "text")
+        return dialect, dict.fromkeys((*long, *schema.code_columns, *schema.person_columns), "text")
     types = {
         column.name: "number"
         if isinstance(column, Continuous | Integer) and file.thousands is None

@@ -19,7 +19,7 @@ from understudy.records.images import Images
 from understudy.records.rules import keeping_rules
 from understudy.release.release import release_of
 from understudy.release.weights import model_with
-from understudy.schema import Binary, Categorical, ImageSchema, Ordinal, TableSchema
+from understudy.schema import Binary, Categorical, CodeSchema, ImageSchema, Ordinal, TableSchema
 from understudy.synthesizers.protocol import Request
 
 if TYPE_CHECKING:
@@ -276,6 +276,8 @@ def _at_once(schema: Schema) -> int:
     """Records of a chunk."""
     if isinstance(schema, ImageSchema):
         return max(8, min(CHUNK, _NUMBERS // math.prod(encoded_shape(schema))))
+    if isinstance(schema, CodeSchema):
+        return min(CHUNK, max(2 * _NUMBERS // len(schema.codes), 256))
     if not isinstance(schema, TableSchema):
         return CHUNK
     return min(max(_NUMBERS // encoded_shape(schema)[0], 256), 8 * CHUNK)

@@ -6,6 +6,7 @@ therefore come from knowledge about the subject (a code book, physics, the law),
 """
 
 from understudy.schema.cells import CellType
+from understudy.schema.code_tree import CodeBlock, CodeTree
 from understudy.schema.columns import (
     GRID_LIMIT,
     Binary,
@@ -64,7 +65,9 @@ __all__ = [
     "Binary",
     "Categorical",
     "CellType",
+    "CodeBlock",
     "CodeSchema",
+    "CodeTree",
     "Column",
     "Combinations",
     "Continuous",

@@ -6,6 +6,7 @@ import enum
 import math
 from collections import Counter
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, TypeAlias
 
@@ -13,6 +14,7 @@ from understudy.codec import from_toml, to_toml
 from understudy.errors import CallError, SchemaError
 from understudy.files import read_text, write_whole
 from understudy.notebook import html_table
+from understudy.schema.code_tree import CodeBlock, CodeTree, levels_of
 from understudy.schema.columns import Binary, Categorical, Column, Discrete, check_values
 from understudy.schema.discover import DISCOVER, open_facts
 from understudy.schema.file_format import FileFormat
@@ -249,6 +251,9 @@ class CodeSchema(PersonUnit):
         label: an optional class of the record.
         label_weights: the PUBLIC share of each class, or None if not public.
         long: the columns of files with one row per (person, code); None for one column per code.
+        code_columns: the columns of files with several codes in a row, each in a cell, such as DX1 to DX20.
+        tree: the PUBLIC classification that the codes are of, so that rare codes learn from their neighbours.
+        blocks: the same for other codes: which of them belong together.
         file: how cells are written where files differ from plain CSV.
     """
 
@@ -259,6 +264,9 @@ class CodeSchema(PersonUnit):
     label: Categorical | Binary | None = None
     label_weights: tuple[float, ...] | None = None
     long: LongFile | None = None
+    code_columns: tuple[str, ...] = ()
+    tree: CodeTree | None = None
+    blocks: tuple[CodeBlock, ...] = ()
     file: FileFormat = PLAIN_CSV
 
     def __post_init__(self) -> None:
@@ -279,11 +287,22 @@ class CodeSchema(PersonUnit):
             if self.label.name in self.codes:
                 raise SchemaError(f"the label {self.label.name!r} has the name of a code; rename it")
         _check_weights(self.label_weights, self.label_classes)
+        if self.long is not None and self.code_columns:
+            raise SchemaError("codes are in the rows of a long file or in code_columns, not in both")
+        if len(set(self.code_columns)) < len(self.code_columns):
+            raise SchemaError("a name occurs twice in code_columns")
+        if self.blocks:
+            levels_of(self.codes, self.tree, self.blocks)
 
     @property
     def label_classes(self) -> tuple[str, ...] | None:
         """The names of the classes, or None without a label."""
         return self.label.values if self.label else None
+
+    @cached_property
+    def levels(self) -> tuple[tuple[int, ...], ...]:
+        """For each level of the declared tree, the coarsest first, the number of each code's group."""
+        return levels_of(self.codes, self.tree, self.blocks)
 
     def __repr__(self) -> str:
         return f"<CodeSchema: {len(self.codes)} codes{_labelled(self.label.name if self.label else None)}>"

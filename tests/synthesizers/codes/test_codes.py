@@ -23,13 +23,14 @@ from understudy.errors import RecipeError
 from understudy.planning import plan
 from understudy.records.encode import encode
 from understudy.run.fit import fit
-from understudy.schema import Binary, CodeSchema
+from understudy.schema import Binary, CodeBlock, CodeSchema
 from understudy.synthesizers.codes import queries
-from understudy.synthesizers.codes.denoising import believed_counts
-from understudy.synthesizers.codes.queries import CodeCounts, LengthCounts, PairCounts, RepeatSums, shortened
+from understudy.synthesizers.codes.denoising import believed_counts, believed_pairs
+from understudy.synthesizers.codes.queries import CodeCounts, LengthCounts, PairCounts, RepeatSums
 from understudy.synthesizers.codes.recipe import CODE_COUNTS, CODE_PAIRS, LENGTHS, REPEATS, UNDERSTUDY_CODES
 from understudy.synthesizers.codes.repeats import chance_of_repeats, draw_repeats
 from understudy.synthesizers.codes.statistics import known_lengths
+from understudy.synthesizers.codes.weighing import compared_items, weighing
 from understudy.synthesizers.codes.without_replacement import arrivals, first_arrivals
 from understudy.synthesizers.shared.parts import LABELS
 
@@ -56,16 +57,18 @@ def rows_of(rows: int = 64, seed: int = 0) -> Rows:
 
 # --- sensitivity --------------------------------------------------------------------------------------------
 
-KEPT = 3
+FULL = 3
+PLACES = np.array([0, 1, 2, 3, 4, 5, 6, 6, 7, 7, -1, -1])
+"""Six codes of their own, two groups of two, and two codes that are not compared."""
 
 
 def some_queries() -> list[Query]:
-    """All four sums, for records shortened to three codes."""
+    """All four sums, with three codes or pairs in full."""
     return [
         LengthCounts(2, 8),
-        CodeCounts(2, len(CODES), KEPT),
-        PairCounts(np.arange(8), KEPT),
-        RepeatSums(len(CODES), 4, KEPT, 1.5),
+        CodeCounts(2, len(CODES), FULL),
+        PairCounts(PLACES, 8, FULL),
+        RepeatSums(len(CODES), 4, 1.5),
     ]
 
 
@@ -80,7 +83,7 @@ def test_a_label_of_no_class_counts_nowhere() -> None:
     """A record with a foreign label is in no count by class, and stops nothing."""
     x = np.zeros((3, len(CODES)), dtype=np.float32)
     x[:, :2] = 1
-    for query in (LengthCounts(2, 8), CodeCounts(2, len(CODES), KEPT)):
+    for query in (LengthCounts(2, 8), CodeCounts(2, len(CODES), FULL)):
         counted = summed(query, x, np.array([0, -1, 2]))
         assert torch.equal(counted, summed(query, x[:1], np.array([0])))
 
@@ -116,38 +119,42 @@ def test_one_record_moves_every_sum_by_at_most_its_sensitivity(record: list[floa
 
 def test_the_sensitivities_are_reached() -> None:
     """The bounds are tight: a record of three frequent codes, each four times, reaches all of them."""
-    record = [1.0] * KEPT + [0.0] * (len(CODES) - KEPT)
+    record = [1.0] * FULL + [0.0] * (len(CODES) - FULL)
     for moved, allowed in moves(record, 0):
         assert moved == pytest.approx(allowed)
 
 
-def test_records_that_are_not_shortened_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The planted bug 'every code of a long record counts' breaks the bounds of codes and pairs."""
-    monkeypatch.setattr(queries, "shortened", lambda present, _kept: present)
+def test_records_that_weigh_too_much_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The planted bug 'every code of a long record counts in full' breaks the bounds of codes and pairs."""
+    monkeypatch.setattr(queries, "weights", lambda entries, _full: np.ones(len(entries)))
     lengths, codes, pairs, _ = moves([1.0] * len(CODES), 1)
     assert lengths[0] <= lengths[1]
     assert codes[0] > codes[1]
     assert pairs[0] > pairs[1]
 
 
-def test_what_others_keep_does_not_depend_on_who_is_there() -> None:
-    """A long record keeps the same codes whichever records stand around it, so a sum differs by one record only."""
-    source = np.random.default_rng(3)
-    present = source.random((40, 30)) < 0.5
-    alone = np.vstack([shortened(one[None], KEPT) for one in present])
-    assert np.array_equal(shortened(present, KEPT), alone)
-    assert np.array_equal(alone & present, alone)
-    assert (alone.sum(axis=1) == np.minimum(present.sum(axis=1), KEPT)).all()
+def test_two_codes_of_a_group_make_no_pair() -> None:
+    """A group counts once in a record, and not with itself: else a record would add more than its pairs."""
+    x = np.zeros((1, len(CODES)), dtype=np.float32)
+    x[0, [0, 6, 7]] = 1
+    assert float(summed(PairCounts(PLACES, 8, FULL), x, np.zeros(1, dtype=np.int64)).sum()) == 1.0
 
 
-def test_shortening_prefers_no_code() -> None:
-    """Over many long records every code is kept about equally often; the first three of each would be seen."""
-    source = np.random.default_rng(4)
-    present = source.random((20_000, 30)) < 0.5
-    kept = shortened(present, KEPT).sum(axis=0) / present.sum(axis=0)
-    assert kept.max() / kept.min() < 1.15
-    first = (present & (np.cumsum(present, axis=1) <= KEPT)).sum(axis=0)
-    assert first.max() > 5 * max(1, first.min())
+def test_long_records_weigh_less_and_the_scale_makes_up_for_it() -> None:
+    """What records add on average, times the scale, is what they have; with loud noise the bound is lower."""
+    numbers, chances = np.arange(21), np.full(21, 1 / 21)
+    quiet, loud = (weighing(numbers, chances, 1000.0, 0.99, sigma, 30) for sigma in (0.1, 1000.0))
+    assert (quiet.full, quiet.scale) == (20, pytest.approx(1.0))
+    assert 14 <= loud.full < 20
+    seen = chances @ np.minimum(numbers, np.sqrt(loud.full * numbers))
+    assert seen * loud.scale == pytest.approx(float(chances @ numbers))
+
+
+def test_fewer_codes_are_compared_where_noise_is_louder() -> None:
+    """How many codes are compared follows from what the noise leaves to be heard of their pairs."""
+    codes, lengths = np.geomspace(0.5, 0.002, 200), np.full(41, 1 / 41)
+    few, many = (compared_items(codes, np.zeros(0), lengths, rows, 0.99, 5.0) for rows in (300.0, 300_000.0))
+    assert few.codes < 32 < many.codes
 
 
 # --- the race and the repetitions ---------------------------------------------------------------------------
@@ -157,10 +164,12 @@ def test_chances_of_arrival_agree_with_drawing() -> None:
     """What the training computes is what the drawing does: each code arrives as often as its chance says."""
     scores = torch.linspace(0, -8, 60)[None]
     lengths = torch.tensor([5.0])
-    chances = arrivals(scores.softmax(dim=1), lengths)[0]
+    chances = arrivals(scores.softmax(dim=1), lengths, 60)[0][0]
     assert float(chances.sum()) == pytest.approx(5.0, abs=1e-3)
     source = torch.Generator().manual_seed(1)
-    drawn, counted = first_arrivals(scores.expand(20_000, -1), torch.full((20_000,), 5), source)
+    drawn, counted = first_arrivals(
+        scores.softmax(dim=1).expand(20_000, -1), torch.full((20_000,), 5), 60, source
+    )
     found = torch.bincount(drawn[counted], minlength=60) / 20_000
     assert float((found - chances).abs().max()) < 0.03
     assert float((found - 5 * scores.softmax(dim=1)[0]).abs().max()) > 0.08  # with replacement would be seen
@@ -170,15 +179,27 @@ def test_the_derivative_of_chances_is_exact() -> None:
     """The last step of Newton's method carries the derivative of the solution, checked by differences."""
     rates = torch.linspace(0.1, 2.0, 9, dtype=torch.float64).softmax(dim=0)[None].requires_grad_()
     lengths = torch.tensor([3.0], dtype=torch.float64)
-    assert torch.autograd.gradcheck(lambda r: arrivals(r / r.sum(), lengths), (rates,), atol=1e-5)
+    assert torch.autograd.gradcheck(lambda r: arrivals(r / r.sum(), lengths, 7), (rates,), atol=1e-5)
 
 
 def test_every_length_up_to_all_codes_can_be_drawn() -> None:
     """A record gets exactly as many different codes as asked, none and all of them included."""
     lengths = torch.tensor([0, 1, 7])
-    drawn, counted = first_arrivals(torch.zeros(3, 7), lengths, torch.Generator().manual_seed(1))
+    drawn, counted = first_arrivals(torch.ones(3, 7) / 7, lengths, 7, torch.Generator().manual_seed(1))
     assert counted.sum(dim=1).tolist() == lengths.tolist()
     assert len(set(drawn[2].tolist())) == 7
+
+
+def test_a_group_arrives_as_often_as_its_codes_would() -> None:
+    """Rare codes that run as a group are drawn as often as if each ran by itself, and the training knows it."""
+    rates = torch.cat([torch.linspace(0, -3, 10).exp(), torch.tensor([2.0])])
+    rates, rows = (rates / rates.sum())[None], 20_000
+    chances, time = arrivals(rates, torch.tensor([4.0]), 10)
+    assert float(chances[0, :10].sum() + time[0, 0] * rates[0, 10]) == pytest.approx(4.0, abs=1e-3)
+    source = torch.Generator().manual_seed(1)
+    drawn, counted = first_arrivals(rates.expand(rows, -1), torch.full((rows,), 4), 10, source)
+    found = torch.bincount(drawn[counted], minlength=11) / rows
+    assert float(found[10]) == pytest.approx(float(time[0, 0] * rates[0, 10]), rel=0.06)
 
 
 def test_repetitions_have_the_published_mean() -> None:
@@ -224,7 +245,7 @@ def test_numbers_that_mean_nothing_are_refused() -> None:
 def test_lengths_are_smooth_where_noise_hides_them_and_exact_where_it_does_not() -> None:
     """Noise alone makes no length impossible and none certain; without noise the counts stand as they are."""
     exact = known_lengths(np.array([[0.0, 30.0, 0.0, 10.0]]), (1.0,), 40.0, 0.0)
-    assert exact.chances[0].tolist() == [0, 0.75, 0, 0.25]
+    assert exact.chances[0].tolist() == pytest.approx([0, 0.75, 0, 0.25], abs=1e-5)
     source = np.random.default_rng(5)
     true = np.bincount(source.poisson(8, 80), minlength=40)
     noisy = known_lengths((true + source.normal(0, 16, 40))[None], (1.0,), 80.0, 16.0).chances[0]
@@ -232,31 +253,65 @@ def test_lengths_are_smooth_where_noise_hides_them_and_exact_where_it_does_not()
     assert noisy.sum() == pytest.approx(1)
 
 
+def test_a_peak_of_lengths_does_not_hide_the_others() -> None:
+    """If most records have exactly three codes, the curve through the others is not drawn to that peak."""
+    true = 800 * np.bincount([3] * 7 + [1, 5, 9], minlength=20) / 10
+    noisy = true + np.random.default_rng(5).normal(0, 13, 20)
+    found = known_lengths(noisy[None], (1.0,), 800.0, 13.0).chances[0]
+    assert found[3] == pytest.approx(0.7, abs=0.05)
+    assert float(found @ np.arange(20)) == pytest.approx(3.6, abs=0.7)
+
+
 def test_codes_within_the_noise_are_not_made() -> None:
     """Of a thousand codes that nobody has few are believed, and frequent ones keep their counts."""
     true = np.concatenate([np.full(20, 300.0), np.zeros(1000)])
     seen = true + np.random.default_rng(6).normal(0, 10, len(true))
-    believed = believed_counts(seen, 10.0)
+    believed = believed_counts(seen, 10.0, 6000.0)
     assert believed[20:].sum() < 0.05 * believed.sum() < np.maximum(seen, 0)[20:].sum()
     assert np.abs(believed[:20] - 300).max() < 40
 
 
-def test_records_lose_what_is_not_believed_and_frequent_codes_are_not_blown_up() -> None:
-    """If half of all mentions are unknown, records get shorter; frequent codes do not fill the place of rare ones."""
-    lengths = known_lengths(np.array([[0.0, 0.0, 0.0, 0.0, 100.0]]), (1.0,), 100.0, 0.0)
-    shorter, codes = lengths.agreeing(np.array([[100.0, 100.0, 0.0, 0.0]]), 4)
-    assert codes[0].tolist() == pytest.approx([100, 100, 0, 0], rel=0.1)
-    assert float(shorter.chances[0] @ np.arange(5)) == pytest.approx(2, rel=0.1)
+def test_mentions_that_nobody_knows_the_code_of_go_to_doubtful_codes() -> None:
+    """Counts add up to all mentions; frequent codes do not take the place of rare ones."""
+    counts = np.array([300.0, 20.0, 3.0, -4.0])
+    believed = believed_counts(counts, 10.0, 500.0)
+    assert believed.sum() == pytest.approx(500)
+    assert believed[0] == pytest.approx(300)
+    assert believed[3] == 0
 
 
-def test_pairs_are_asked_for_only_where_noise_does_not_drown_them() -> None:
-    """With few records the whole budget goes to lengths and codes; the card and the charges say so."""
-    few = plan(CodeSchema(CODES), epsilon=1.0, rows=800)
+def test_a_tree_tells_which_rare_codes_there_are() -> None:
+    """Of codes with the same noisy count, one among frequent neighbours is believed more than one among none."""
+    counts = np.random.default_rng(7).normal(0, 10, 200) + np.repeat([25.0, 0.0], 100)
+    counts[[0, 199]] = 22.0
+    levels = [np.repeat([0, 1], 100)]
+    with_tree, without = (believed_counts(counts, 10.0, 2500.0, level) for level in (levels, []))
+    assert with_tree[0] > 1.5 * with_tree[199]
+    assert without[0] == pytest.approx(without[199])
+
+
+def test_pairs_within_the_noise_become_chance() -> None:
+    """Most of pairs that meet as chance has it are taken for that, and a loud one stays."""
+    chance = np.full(400, 0.01)
+    pairs = chance + np.random.default_rng(8).normal(0, 0.002, 400)
+    pairs[0] = 0.05
+    believed = believed_pairs(pairs, chance, 0.002)
+    assert believed[0] == pytest.approx(0.05, abs=0.004)
+    assert np.abs(believed[1:] - 0.01).mean() < 0.3 * np.abs(pairs[1:] - 0.01).mean()
+
+
+def test_pairs_and_lengths_take_what_the_number_of_records_allows() -> None:
+    """With few records lengths take more of the budget and pairs less, and with fewer none; the whole is spent."""
+    few, more, many = (plan(CodeSchema(CODES), epsilon=1.0, rows=rows) for rows in (300, 3000, 50_000))
     assert [one.purpose for one in few.charges] == [LENGTHS, CODE_COUNTS]
     assert few.spent is not None
     assert 0.99 < few.spent.epsilon <= 1.0
-    many = plan(CodeSchema(CODES), epsilon=1.0, rows=10_000)
-    assert CODE_PAIRS in [one.purpose for one in many.charges]
+    sigmas = [{one.purpose: made.gaussian(one.purpose) for one in made.charges} for made in (few, more, many)]
+    lengths = [one[LENGTHS].noise_multiplier for one in sigmas if one[LENGTHS] is not None]
+    assert lengths == sorted(lengths)
+    assert lengths[0] < lengths[2]
+    pairs = [one[CODE_PAIRS].noise_multiplier for one in sigmas[1:] if one[CODE_PAIRS] is not None]
+    assert pairs[0] > pairs[1]
     unknown = plan(CodeSchema(CODES), epsilon=1.0, rows=None)
     assert CODE_PAIRS in [one.purpose for one in unknown.charges]
 
@@ -297,6 +352,27 @@ def test_synthetic_codes_keep_what_the_real_ones_show() -> None:
     assert float((drawn.mean() - real.mean()).abs().max()) < 0.06
     assert drawn.loc[drawn["a"] == 1, "b"].mean() > 0.8 > drawn.loc[drawn["a"] == 0, "b"].mean() + 0.5
     assert (drawn["c"] * drawn["d"]).mean() < 0.1
+
+
+def test_rare_codes_keep_the_company_of_their_block() -> None:
+    """Codes that run as groups meet the frequent code that their block goes with, and the other block does not."""
+    source = np.random.default_rng(9)
+    names = tuple(f"{block}{i}" for block in "xy" for i in range(15))
+    real = pd.DataFrame(0, index=range(6000), columns=["a", "b", *names])
+    kind = source.random(6000) < 0.5
+    real.loc[kind, "a"], real.loc[~kind, "b"] = 1, 1
+    cells = real.to_numpy(copy=True)
+    cells[np.arange(6000), 2 + np.where(kind, 0, 15) + source.integers(0, 15, 6000)] = 1
+    real = pd.DataFrame(cells, columns=real.columns)
+    blocks = tuple(CodeBlock(one, tuple(name for name in names if name[0] == one)) for one in "xy")
+    schema = CodeSchema(tuple(real.columns), blocks=blocks)
+    recipe = replace(UNDERSTUDY_CODES, frequent=4, components=8, steps=200)
+    drawn = fit(real, plan(schema, epsilon=4.0, rows=6000, recipe=recipe), insecure_seed=3).sample(
+        4000, seed=2
+    )
+    assert isinstance(drawn, pd.DataFrame)
+    in_x = drawn[[name for name in names if name[0] == "x"]].any(axis=1)
+    assert in_x[drawn["a"] == 1].mean() > 0.7 > 0.3 > in_x[drawn["b"] == 1].mean()
 
 
 def test_repetitions_survive() -> None:

@@ -6,24 +6,28 @@ moved towards the published counts, each weighted by the inverse variance of its
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
 from understudy.schema import CodeSchema
-from understudy.synthesizers.codes.model import CodeModel, build_code_model
+from understudy.synthesizers.codes.denoising import believed_counts
+from understudy.synthesizers.codes.model import CodeModel, build_code_model, groups_of
 from understudy.synthesizers.codes.queries import CodeCounts, LengthCounts, PairCounts, RepeatSums
 from understudy.synthesizers.codes.recipe import CODE_COUNTS, CODE_PAIRS, LENGTHS, REPEATS
 from understudy.synthesizers.codes.repeats import chance_of_repeats
 from understudy.synthesizers.codes.statistics import (
     CodeStatistics,
+    Items,
+    KnownLengths,
     assembled,
-    kept_codes,
     known_lengths,
-    most_frequent,
+    with_pairs,
 )
-from understudy.synthesizers.shared.counts import CountFitter, precision_weights
+from understudy.synthesizers.codes.weighing import compared_items, weighing
+from understudy.synthesizers.shared.counts import CountFitter, precision_weights, single
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -36,6 +40,10 @@ __all__ = ["CodesFitter"]
 
 _SPREAD = 0.5
 """How far the components are apart at first."""
+
+_CAUTION = 4.0
+"""What it costs that components are apart in an item, in units of the noise: with few records they follow only what
+is loud."""
 
 
 class CodesFitter(CountFitter[CodeModel, CodeStatistics]):
@@ -55,41 +63,79 @@ class CodesFitter(CountFitter[CodeModel, CodeStatistics]):
         self._recipe = recipe
 
     def _counted(self, door: Door, count: float) -> CodeStatistics:
-        """Up to four vectors; how many codes of a record count, and which are compared, follow from noisy counts."""
+        """Up to four vectors; what a record weighs, and which codes are compared, follow from noisy counts."""
         assert isinstance(self._schema, CodeSchema)
-        recipe, weights = self._recipe, self.label_weights or (1.0,)
-        classes, size, most = len(weights), len(self._schema.codes), self._schema.max_count
+        recipe, schema, weights = self._recipe, self._schema, self.label_weights or (1.0,)
+        classes, size, most = len(weights), len(schema.codes), schema.max_count
         seen = door.publish(LENGTHS, LengthCounts(classes, min(recipe.longest, size)))
         lengths = known_lengths(seen.value.numpy(), weights, count, seen.deviation)
-        kept = kept_codes(lengths, recipe.covered, door.sigma(CODE_COUNTS), size)
-        seen = door.publish(CODE_COUNTS, CodeCounts(classes, size, kept))
-        codes, noises = seen.value.numpy(), [seen.deviation, 0.0]
-        frequent, pairs = np.empty(0, dtype=np.int64), np.empty(0)
+        weighed = weighing(
+            np.arange(lengths.chances.shape[1]),
+            lengths.pooled,
+            count,
+            recipe.covered,
+            door.sigma(CODE_COUNTS),
+            size * classes,
+        )
+        seen = door.publish(CODE_COUNTS, CodeCounts(classes, size, weighed.full))
+        codes, noise = seen.value.numpy() * weighed.scale, seen.deviation * weighed.scale
+        levels = [np.array(level) for level in schema.levels]
+        believed = np.stack(
+            [
+                believed_counts(row, noise, total, levels)
+                for row, total in zip(codes, lengths.mentions, strict=True)
+            ]
+        )
+        items = Items.of(believed, groups_of(schema).numpy(), recipe.frequent)
+        found = assembled(lengths, items, noise)
         if size > 1 and recipe.pair_share > 0:
-            frequent = most_frequent(codes, recipe.frequent)
-            seen = door.publish(CODE_PAIRS, PairCounts(frequent, kept))
-            pairs, noises[1] = seen.value.numpy(), seen.deviation
-        repeats = np.zeros(size)
+            found = self._with_pairs(door, found, items, lengths)
         if most > 1:
-            seen = door.publish(REPEATS, RepeatSums(size, most, kept, recipe.repeats))
-            repeats = chance_of_repeats(seen.value.numpy(), codes.sum(axis=0), seen.deviation, most)
-        return assembled(lengths, kept, codes, frequent, pairs, repeats, (noises[0], noises[1]))
+            seen = door.publish(REPEATS, RepeatSums(size, most, recipe.repeats))
+            chances = chance_of_repeats(seen.value.numpy(), codes.sum(axis=0), seen.deviation, most)
+            found = replace(found, repeats=single(chances))
+        return found
+
+    def _with_pairs(
+        self, door: Door, found: CodeStatistics, items: Items, lengths: KnownLengths
+    ) -> CodeStatistics:
+        """Pairs of as many codes as the noise allows, and with a tree of groups of the others."""
+        assert isinstance(self._schema, CodeSchema)
+        count, mentions = lengths.count, items.mentions.sum(axis=0) / lengths.count
+        own = len(items.frequent)
+        groups = mentions[own:] if self._schema.levels else np.zeros(0)
+        chosen = compared_items(
+            mentions[:own], groups, lengths.pooled, count, self._recipe.covered, door.sigma(CODE_PAIRS)
+        )
+        compared, places = items.places(chosen.codes, groups=chosen.groups)
+        seen = door.publish(CODE_PAIRS, PairCounts(places, len(compared), chosen.full))
+        pairs, noise = seen.value.numpy() / count, seen.deviation / count
+        return with_pairs(found, compared, chosen.weights, pairs, noise)
 
     def _new_generator(self) -> CodeModel:
-        """A mixture that knows lengths and repetitions and starts near the rates of single codes."""
-        statistics = self.statistics
-        self._precision = precision_weights(statistics.noise, (True, len(statistics.frequent) > 0))
+        """A mixture that knows lengths and repetitions and starts near the rates of single items.
+
+        Components differ at first in what was compared, and in nothing else: other codes keep no company.
+        """
+        known = self.statistics
+        heard = known.noise[known.noise > 0]
+        self._caution = _CAUTION / float(heard.pow(-2).sum()) if len(heard) else 0.0
+        self._precision = precision_weights(known.noise, (True, len(known.compared) > 0))
         model = build_code_model(self._recipe, self._schema)
+        spread = torch.zeros(known.start.shape[1])
+        spread[known.compared] = _SPREAD
         with torch.no_grad():
-            model.scores.mul_(_SPREAD if self._recipe.components > 1 else 0.0).add_(statistics.start[:, None])
-            model.lengths.copy_(statistics.lengths)
-            model.repeats.copy_(statistics.repeats)
+            model.scores.mul_(spread).add_(known.start[:, None])
+            for name in ("lengths", "length_groups", "frequent", "within", "repeats"):
+                getattr(model, name).copy_(getattr(known, name))
         return model
 
     def _loss(self) -> Tensor:
-        """The squared distance of expected codes and pairs from the published ones."""
+        """The squared distance of expected items and pairs from the published ones."""
         known = self.statistics
-        codes, pairs = known.expected(self.generator())
+        items, pairs = known.expected(*self.generator())
         rare = known.weights.rsqrt()[:, None]
-        loss = self._precision[0] * ((codes - known.codes) * rare).square().sum()
-        return loss + self._precision[1] * (pairs - known.pairs).square().sum()
+        loss = self._precision[0] * ((items - known.items) * rare).square().sum()
+        loss = loss + self._precision[1] * (pairs - known.pairs).square().sum()
+        apart = (self.generator.scores - self.generator.scores.mean(dim=1, keepdim=True)).square().mean(dim=1)
+        return loss + self._caution * apart.sum()

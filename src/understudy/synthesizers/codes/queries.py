@@ -3,12 +3,12 @@
 Most records have few codes, so their influence is bounded by that and not by how many codes exist:
 
 1. Lengths: a record lies in one cell, that of its class and of how many different codes it has. Sensitivity 1.
-2. Codes: a record adds 1 to at most m codes of its class. Sensitivity √m.
-3. Pairs: a record adds 1 to at most m(m − 1)/2 pairs of codes. Sensitivity √(m(m − 1)/2).
+2. Codes: a record adds its weight to each of its codes. Sensitivity √m.
+3. Pairs: a record adds its weight to each pair of its chosen codes. Sensitivity √q.
 4. Repeats: how often codes occur beyond the first time, a vector shortened to length R. Sensitivity R.
 
-A record with more than m codes takes part with m of them, in every batch: shortening is part of `add`. m comes from the
-published lengths.
+The weight is 1 as long as a record adds to at most m codes or q pairs, and else what brings its vector to the length √m
+or √q. It depends on the record alone. m and q come from published numbers.
 """
 
 from __future__ import annotations
@@ -30,15 +30,12 @@ if TYPE_CHECKING:
     Present = NDArray[np.bool_]
     Ints = NDArray[np.int64]
 
-__all__ = ["CodeCounts", "LengthCounts", "PairCounts", "RepeatSums", "shortened"]
+__all__ = ["CodeCounts", "LengthCounts", "PairCounts", "RepeatSums", "weights"]
 
-_ROWS_AT_ONCE = 8192
-
-_CIRCLE_SEED = 20_261_116
-"""Public: in which order codes are passed when a record has too many."""
+_ROWS_AT_ONCE = 2048
 
 _SLACK = 1 + 1e-9
-"""Shortened vectors of repetitions stay this much below their bound, which covers rounding in float64."""
+"""Shortened vectors stay this much below their bound, which covers rounding in float64."""
 
 
 def _present(batch: Batch) -> Present:
@@ -51,24 +48,12 @@ def _labels(batch: Batch) -> Ints:
     return np.zeros(len(batch), dtype=np.int64) if batch.labels is None else batch.labels.numpy()
 
 
-def shortened(present: Present, kept: int) -> Present:
-    """PRIVATE: the same records with at most `kept` codes each; longer ones keep the first of a shuffled circle.
+def weights(entries: Ints, full: int) -> NDArray[np.float64]:
+    """PRIVATE: for each record the weight with which it adds to so many entries: 1 up to `full` of them, then less.
 
-    Codes stand in a circle in a public random order. Where a record begins to count depends on its own codes and on
-    nothing else, so adding a record does not change what others keep, and no code is preferred.
+    A vector of N entries of weight √(full / N) has the length √full.
     """
-    long = np.flatnonzero(present.sum(axis=1) > kept)
-    if not len(long):
-        return present
-    cut, size = present.copy(), present.shape[1]
-    circle = np.random.default_rng(_CIRCLE_SEED).permutation(size)
-    begin = (present[long] @ np.square(circle + 1)) % size
-    distance = np.where(present[long], (circle - begin[:, None]) % size, size)
-    nearest = np.argpartition(distance, kept - 1, axis=1)[:, :kept]
-    part = np.zeros_like(present[long])
-    np.put_along_axis(part, nearest, values=True, axis=1)
-    cut[long] = part
-    return cut
+    return np.where(entries <= full, 1.0, np.sqrt(full / np.maximum(entries, 1)) / _SLACK)
 
 
 class LengthCounts:
@@ -95,44 +80,59 @@ class LengthCounts:
 
 
 class CodeCounts:
-    """How many records of each class have each code, counting at most `kept` codes of a record."""
+    """How many records of each class have each code; those with more than `full` codes weigh less."""
 
     rows_at_once: ClassVar[int] = _ROWS_AT_ONCE
 
-    def __init__(self, classes: int, codes: int, kept: int) -> None:
-        self._classes, self._codes, self._kept = classes, codes, kept
-        self.sensitivity = math.sqrt(kept)
+    def __init__(self, classes: int, codes: int, full: int) -> None:
+        self._classes, self._codes, self._full = classes, codes, full
+        self.sensitivity = math.sqrt(full)
 
     def zero(self) -> list[Tensor]:
         """No records."""
         return [torch.zeros(self._classes, self._codes, dtype=torch.float64)]
 
     def add(self, sums: list[Tensor], batch: Batch) -> None:
-        """PRIVATE: each record in at most `kept` cells of its class."""
-        present, labels = shortened(_present(batch), self._kept), _labels(batch)
-        for one in range(self._classes):
-            sums[0][one] += torch.from_numpy(present[labels == one].sum(axis=0, dtype=np.float64))
+        """PRIVATE: each record's weight in the cells of its codes and class."""
+        present, labels = _present(batch), _labels(batch)
+        each = weights(present.sum(axis=1), self._full)
+        rows, codes = np.nonzero(present)
+        known = of_known_class(torch.from_numpy(labels[rows]), self._classes).numpy()
+        cells = (labels[rows] * self._codes + codes)[known]
+        counts = np.bincount(cells, each[rows][known], minlength=self._classes * self._codes)
+        sums[0] += torch.from_numpy(counts).reshape(self._classes, self._codes)
 
 
 class PairCounts:
-    """How many records have each two of the chosen codes, in the order of `torch.triu_indices`."""
+    """How many records have each two items, in the order of `torch.triu_indices`; more than `full` pairs weigh less.
+
+    Args:
+        places: for each code the item that it is or belongs to, or -1.
+        items: how many.
+        full: the most pairs of a record that weighs 1.
+    """
 
     rows_at_once: ClassVar[int] = _ROWS_AT_ONCE
 
-    def __init__(self, chosen: Ints, kept: int) -> None:
-        self._chosen, self._kept = chosen, kept
-        self.sensitivity = math.sqrt(math.comb(kept, 2))
+    def __init__(self, places: Ints, items: int, full: int) -> None:
+        self._places, self._items, self._full = places, items, full
+        self.sensitivity = math.sqrt(full)
 
     def zero(self) -> list[Tensor]:
         """No records."""
-        return [torch.zeros(math.comb(len(self._chosen), 2), dtype=torch.float64)]
+        return [torch.zeros(math.comb(self._items, 2), dtype=torch.float64)]
 
     def add(self, sums: list[Tensor], batch: Batch) -> None:
-        """PRIVATE: each record in at most `kept` (`kept` − 1) / 2 cells; counts of a batch are exact in float32."""
-        present = shortened(_present(batch), self._kept)
-        chosen = torch.from_numpy(present[:, self._chosen].astype(np.float32))
-        one, other = torch.triu_indices(len(self._chosen), len(self._chosen), offset=1)
-        sums[0] += (chosen.T @ chosen)[one, other]
+        """PRIVATE: each record's weight in the cells of its pairs."""
+        rows, codes = np.nonzero(_present(batch))
+        places = self._places[codes]
+        present = np.zeros((len(batch), self._items))
+        present[rows[places >= 0], places[places >= 0]] = 1.0
+        number = present.sum(axis=1).astype(np.int64)
+        each = weights(number * (number - 1) // 2, self._full)
+        together = torch.from_numpy((present * each[:, None]).T @ present)
+        one, other = torch.triu_indices(self._items, self._items, offset=1)
+        sums[0] += together[one, other]
 
 
 class RepeatSums:
@@ -141,14 +141,13 @@ class RepeatSums:
     Args:
         codes: how many.
         most: the largest count.
-        kept: codes of a record that count.
         bound: R, the length to which one record's vector is shortened.
     """
 
     rows_at_once: ClassVar[int] = _ROWS_AT_ONCE
 
-    def __init__(self, codes: int, most: int, kept: int, bound: float) -> None:
-        self._codes, self._most, self._kept = codes, most, kept
+    def __init__(self, codes: int, most: int, bound: float) -> None:
+        self._codes, self._most = codes, most
         self.sensitivity = bound
 
     def zero(self) -> list[Tensor]:
@@ -157,9 +156,9 @@ class RepeatSums:
 
     def add(self, sums: list[Tensor], batch: Batch) -> None:
         """PRIVATE: each record's vector, shortened to the bound."""
-        present = shortened(_present(batch), self._kept)
-        share = np.clip(np.nan_to_num(batch.x.numpy().astype(np.float64)), 0, 1)
-        extra = np.where(present, np.maximum(np.rint(share * self._most) - 1, 0), 0)
-        length = np.sqrt(np.square(extra).sum(axis=1, keepdims=True))
+        rows, codes = np.nonzero(_present(batch))
+        share = np.clip(batch.x.numpy()[rows, codes].astype(np.float64), 0, 1)
+        extra = np.maximum(np.rint(share * self._most) - 1, 0)
+        length = np.sqrt(np.bincount(rows, np.square(extra), minlength=len(batch)))
         shrink = np.minimum(1, self.sensitivity / np.maximum(length * _SLACK, 1e-9))
-        sums[0] += torch.from_numpy((extra * shrink).sum(axis=0))
+        sums[0] += torch.from_numpy(np.bincount(codes, extra * shrink[rows], minlength=self._codes))

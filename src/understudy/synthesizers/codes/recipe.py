@@ -41,6 +41,10 @@ LENGTHS, CODE_COUNTS, CODE_PAIRS, REPEATS = (
 )
 
 
+_LEAST = 0.05
+"""The share of the budget below which pairs are not asked for."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class CodesRecipe(RecipeDefaults):
     """A mixture of rates fitted to noisy counts: codes per record, codes, codes in pairs, repetitions.
@@ -56,10 +60,12 @@ class CodesRecipe(RecipeDefaults):
         averaging: decay of the mixture's moving average, or None.
         steps: of the optimiser, which are free.
         longest: records with more different codes count as having this many.
-        covered: the share of records that count with all their codes; longer ones take part with some of them.
-        frequent: how many of the most frequent codes are compared in pairs.
-        drowned: the noise per record (σ of the whole budget over the public number of records) from which on pairs are
-            not asked for; their share then goes to the rest.
+        covered: the share of records that count in full; longer ones weigh less.
+        frequent: how many of the most frequent codes have rates of their own; at most these are compared in pairs.
+        quiet: pairs take at most this times the records over the noise (the public number of records, σ of the whole
+            budget) of the budget; if that is below a twentieth they are not asked for.
+        heard: how many times the noise of a length the records should be: with few of them, lengths take more of the
+            budget, up to half.
         repeats: the length to which a record's vector of repetitions is shortened; for counted codes only.
         class_share: the part of the budget (of 1/σ²) that the class counts take.
         length_share: the part that the counts of lengths take.
@@ -79,7 +85,8 @@ class CodesRecipe(RecipeDefaults):
     longest: int = 64
     covered: float = 0.99
     frequent: int = 256
-    drowned: float = 1e-3
+    quiet: float = 3e-4
+    heard: float = 60.0
     repeats: float = 4.0
     class_share: float = 0.05
     length_share: float = 0.05
@@ -89,7 +96,7 @@ class CodesRecipe(RecipeDefaults):
 
     def __post_init__(self) -> None:
         check_positive(self.name, components=self.components, steps=self.steps, longest=self.longest)
-        check_positive(self.name, repeats=self.repeats, drowned=self.drowned)
+        check_positive(self.name, repeats=self.repeats, quiet=self.quiet, heard=self.heard)
         for what in ("class", "length", "code", "repeat"):
             check_share(f"{what} counts", getattr(self, f"{what}_share"))
         check_share("code pairs", self.pair_share, optional=True)
@@ -122,13 +129,20 @@ class CodesRecipe(RecipeDefaults):
         )
 
     def settled(self, charges: Sequence[Charge], rows: int | None) -> CodesRecipe:
-        """The recipe without pairs, and with nothing but single codes to learn, if noise would drown pairs."""
+        """The recipe for so few records: more of the budget for lengths, and no pairs if noise would drown them."""
         sigmas = noises(charges).values()
-        if rows is None or self.pair_share == 0 or not sigmas or min(sigmas) == 0:
+        if rows is None or not sigmas or min(sigmas) == 0:
             return self
-        if sum(sigma**-2 for sigma in sigmas) ** -0.5 < self.drowned * rows:
-            return self
-        return replace(self, pair_share=0.0, components=1)
+        whole = sum(sigma**-2 for sigma in sigmas) ** -0.5
+        pairs = min(self.pair_share, self.quiet * rows / whole)
+        chosen = (
+            replace(self, pair_share=pairs)
+            if pairs >= _LEAST
+            else replace(self, pair_share=0.0, components=1)
+        )
+        part = min(0.5, (self.heard * whole / rows) ** 2)
+        wanted = (chosen.code_share + chosen.pair_share) * part / (1 - part)
+        return replace(chosen, length_share=max(self.length_share, round(wanted, 3)))
 
     def prospect(self, schema: Schema, charges: Sequence[Charge], rows: int | None) -> Prospect | None:
         """The noise of codes and pairs, for the longest records that may count."""

@@ -4,6 +4,9 @@ Think of a race: each code arrives after an exponential time with its own rate, 
 record. That is drawing L codes one by one without replacement (Luce, 1959). By the time t at which L codes are expected
 to have arrived, each has arrived with chance 1 − exp(−t·rate), independently of the others. With many codes these are
 close to the chances of the draw, and unlike those they can be written down and differentiated.
+
+Rare codes run in groups: a group arrives again and again at its rate, and each time one of its codes is drawn.
+That is the same race, and takes no longer for ten thousand rare codes than for ten.
 """
 
 from __future__ import annotations
@@ -16,53 +19,75 @@ __all__ = ["arrivals", "first_arrivals"]
 _ROUNDS = 8
 
 
-def arrivals(rates: Tensor, lengths: Tensor) -> Tensor:
-    """The chance of each code to arrive among the first L.
+def arrivals(rates: Tensor, lengths: Tensor, single: int) -> tuple[Tensor, Tensor]:
+    """The chance of each item to arrive by the time at which L codes are expected, and that time.
 
     Args:
-        rates: of shape (…, 1, codes), each row with sum 1.
+        rates: of shape (…, 1, items), each row with sum 1.
         lengths: L of shape (…, lengths), broadcast against the rates.
+        single: how many items are single codes, which arrive once; those after them are groups.
 
     Returns:
-        chances of shape (…, lengths, codes); they sum to L along the last axis, where L is below the number of codes.
+        chances of shape (…, lengths, items), and times of shape (…, lengths, 1). Those of single codes and the numbers
+        of arrivals of groups (time · rate) sum to L, where L is below the number of codes.
 
-    The time t solves Σ (1 − exp(−t·rate)) = L. The left side is concave and at most t, so Newton's method from t = L
-    rises towards the solution. The last round is differentiated, which gives the exact derivative there.
+    The time t solves Σ (1 − exp(−t·rate)) + t·Σ rates of groups = L. The left side is concave and at most t, so
+    Newton's method from t = L rises towards the solution. The last round is differentiated, which gives the exact
+    derivative there.
     """
-    wanted = lengths.clamp(max=rates.shape[-1] - 0.5).unsqueeze(-1)
+    once, again = rates[..., :single], rates[..., single:].sum(dim=-1, keepdim=True)
+    wanted = lengths.unsqueeze(-1)
+    if rates.shape[-1] == single:
+        wanted = wanted.clamp(max=single - 0.5)
     time = wanted
     with torch.no_grad():
         for _ in range(_ROUNDS):
-            left = torch.exp(-time * rates)
-            time = time + _missing(left, wanted) / _speed(left, rates)
-    left = torch.exp(-time * rates)
-    time = time + _missing(left, wanted) / _speed(left, rates).detach()
-    return 1 - torch.exp(-time * rates)
+            left = torch.exp(-time * once)
+            time = time + _missing(left, time * again, wanted) / _speed(left, once, again)
+    left = torch.exp(-time * once)
+    time = time + _missing(left, time * again, wanted) / _speed(left, once, again).detach()
+    return 1 - torch.exp(-time * rates), time
 
 
-def _missing(left: Tensor, wanted: Tensor) -> Tensor:
+def _missing(left: Tensor, again: Tensor, wanted: Tensor) -> Tensor:
     """How many codes are still expected."""
-    return wanted - (1 - left).sum(dim=-1, keepdim=True)
+    return wanted - (1 - left).sum(dim=-1, keepdim=True) - again
 
 
-def _speed(left: Tensor, rates: Tensor) -> Tensor:
+def _speed(left: Tensor, rates: Tensor, again: Tensor) -> Tensor:
     """How many codes arrive per unit of time."""
-    return (left * rates).sum(dim=-1, keepdim=True).clamp(min=1e-12)
+    return ((left * rates).sum(dim=-1, keepdim=True) + again).clamp(min=1e-12)
 
 
-def first_arrivals(scores: Tensor, lengths: Tensor, source: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Draw the first codes of each row's race.
+def first_arrivals(
+    rates: Tensor, lengths: Tensor, single: int, source: torch.Generator
+) -> tuple[Tensor, Tensor]:
+    """Draw the first arrivals of each row's race.
 
     Args:
-        scores: logarithms of rates, one row per record.
-        lengths: how many codes each record gets.
+        rates: one row per record.
+        lengths: how many arrivals each record gets.
+        single: as for `arrivals`.
         source: where the randomness comes from.
 
     Returns:
-        codes in the order of their arrival, and which of them count; both of shape (rows, longest).
+        items in the order of their arrival, groups as often as they arrive, and which of them count; both of shape
+        (rows, longest). A row has fewer if there are no more.
     """
-    uniform = torch.rand(scores.shape, generator=source).clamp(min=1e-12)
-    keys = scores - torch.log(-torch.log(uniform))
-    longest = min(int(lengths.max()) if len(lengths) else 0, scores.shape[1])
-    order = keys.topk(longest, dim=1).indices
-    return order, torch.arange(longest) < lengths[:, None]
+    longest = int(lengths.max()) if len(lengths) else 0
+    times = _waits(rates[:, :single].shape, source) / rates[:, :single]
+    items = torch.arange(single).expand(len(rates), -1)
+    groups = rates[:, single:]
+    if groups.shape[1] and longest:
+        again = _waits((len(rates), longest), source) / groups.sum(dim=1, keepdim=True)
+        which = torch.multinomial(groups, longest, replacement=True, generator=source)
+        times = torch.cat([times, again.cumsum(dim=1)], dim=1)
+        items = torch.cat([items, single + which], dim=1)
+    longest = min(longest, times.shape[1])
+    order = times.topk(longest, dim=1, largest=False).indices
+    return items.gather(1, order), torch.arange(longest) < lengths[:, None]
+
+
+def _waits(shape: tuple[int, ...], source: torch.Generator) -> Tensor:
+    """Exponential times with rate 1."""
+    return -torch.rand(shape, generator=source).clamp(min=1e-12).log()
