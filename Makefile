@@ -22,9 +22,10 @@ $(STAMP): pyproject.toml constraints.txt
 demo: $(STAMP)  ## plan, train, release, sample, evaluate, audit and report on data inside scikit-learn
 	OMP_NUM_THREADS=1 $(BIN)/understudy demo --out demo
 
-docs: $(STAMP)  ## build the documentation as a site into site/
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --group docs
-	$(BIN)/python -m mkdocs build --quiet
+docs: $(STAMP)  ## build the documentation as a site into site/; without network once its tools are there
+	$(BIN)/python -c "import material, mkdocstrings" 2> /dev/null || \
+		$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --group docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
 
 test: $(STAMP)  ## run the tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" -n 2

@@ -13,14 +13,11 @@ from __future__ import annotations
 import re
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from understudy import files
 from understudy.errors import ReleaseError
 from understudy.release.release import ATTACHMENT, CARD, README, WEIGHTS, Release
-
-if TYPE_CHECKING:
-    from understudy.release.release import Release as _Release
 
 __all__ = ["Hub", "load", "push"]
 
@@ -45,7 +42,7 @@ class Hub(Protocol):
         """Put files of a repository into a folder."""
 
 
-def push(release: _Release | str | Path, target: str | Path, *, hub: Hub | None = None) -> str:
+def push(release: Release | str | Path, target: str | Path, *, hub: Hub | None = None) -> str:
     """Publish a release: into a new folder, or as `hf://owner/name` on the Hugging Face Hub.
 
     Args:
@@ -81,7 +78,7 @@ def push(release: _Release | str | Path, target: str | Path, *, hub: Hub | None 
     return f"https://huggingface.co/{name}"
 
 
-def load(place: str | Path, *, hub: Hub | None = None) -> _Release:
+def load(place: str | Path, *, hub: Hub | None = None) -> Release:
     """A release from its folder, or from `hf://owner/name` or `hf://owner/name@revision` on the Hugging Face Hub.
 
     Args:
@@ -101,7 +98,7 @@ def load(place: str | Path, *, hub: Hub | None = None) -> _Release:
         return Release.load(scratch)
 
 
-def _copy(release: _Release, origin: Path | None, target: Path) -> None:
+def _copy(release: Release, origin: Path | None, target: Path) -> None:
     if origin is None:
         release.save(target)
         return
@@ -110,6 +107,8 @@ def _copy(release: _Release, origin: Path | None, target: Path) -> None:
             if name != ATTACHMENT or (origin / name).exists():
                 content = files.read_plain(origin / name, _LARGEST, error=ReleaseError, links=False)
                 files.write_whole(work / name, content, error=ReleaseError)
+        if Release.load(work).card != release.card:
+            raise ReleaseError(f"{origin} changed while it was copied; nothing was published.")
 
 
 def _repository(address: str) -> tuple[str, str | None]:
