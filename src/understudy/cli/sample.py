@@ -119,16 +119,10 @@ def sample_command(
     wanted = None if counts is None else _parse_counts(counts)
     total: int | None = rows if wanted is None else sum(wanted.values())
     if complete is not None:
-        if given or balance or label or counts or certainty is not None:
-            raise typer.BadParameter(
-                "rows are completed from their own cells alone; leave out --given, --balance, --label, --counts and "
-                "--certainty",
-                param_hint="--complete",
-            )
+        _refuse_conditions(given, balance, label, counts, certainty)
         total = None
     if sets > 1 and "-" in (str(out), str(complete)):
         raise typer.BadParameter("several sets need files; - is one stream", param_hint="--sets")
-
     about = _publication(title=title, creator=creator, license=license_name, url=url, card=card)
     if about is not None:
         from understudy.release.description import check_describable
@@ -188,13 +182,26 @@ def sample_command(
         only = () if label is None else (f"class {label}",)
         conditions = (*(given or ()), *balanced, *only, *(() if counts is None else (counts,)))
         describe(loaded, out, records=written, about=about, conditions=conditions, raw_text=raw_text)
-    if str(out) == "-":
+    _tell(written, paths, as_json=as_json, private=loaded.card.private)
+
+
+def _tell(written: int, paths: list[Path], *, as_json: bool, private: bool) -> None:
+    names = [str(path) for path in paths]
+    if names == ["-"]:
         err.print(f"{written:,} records written to standard output")
     elif as_json:
-        several = {"written": str(out)} if sets == 1 else {"written": [str(path) for path in paths]}
-        print_json({**several, "rows": written, "private": loaded.card.private})
+        print_json({"written": names[0] if len(names) == 1 else names, "rows": written, "private": private})
     else:
-        err.print(f"{written:,} records written to {', '.join(map(str, paths))}")
+        err.print(f"{written:,} records written to {', '.join(names)}")
+
+
+def _refuse_conditions(*conditions: object) -> None:
+    if any(one not in (None, []) for one in conditions):
+        raise typer.BadParameter(
+            "rows are completed from their own cells alone; leave out --given, --balance, --label, --counts and "
+            "--certainty",
+            param_hint="--complete",
+        )
 
 
 def _publication(*, card: bool, **said: str | None) -> Publication | None:
