@@ -33,17 +33,19 @@ test: $(STAMP)  ## run the tests
 test-slow: $(STAMP)  ## run the tests that take minutes
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow -n 2
 
-# An environment of its own for each end of the allowed versions; TORCH names another build, such as TORCH=torch==2.4.1.
+# An environment of its own for each end of the allowed versions and each Python (PYTHON=python3.13); TORCH names another
+# build, such as TORCH=torch==2.4.0.
 TORCH ?= $(shell grep '^torch==' constraints.txt)
 COMMANDS := tests/cli tests/release tests/ledger/test_ledger.py tests/test_codec.py tests/test_files.py
+OWN = .venv-$*-$(notdir $(PYTHON))
 
 test-lowest test-newest: test-%:  ## the commands with the lowest (newest) versions that pyproject allows
-	test -x .venv-$*/bin/python || $(PYTHON) -m venv .venv-$*
-	$(PYTHON) .ci/versions.py $* > .venv-$*/requirements.txt
-	.venv-$*/bin/python -m pip install --quiet --disable-pip-version-check --upgrade-strategy eager --upgrade \
-		"$(TORCH)" -r .venv-$*/requirements.txt pytest pytest-timeout hypothesis
-	.venv-$*/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
-	OMP_NUM_THREADS=1 .venv-$*/bin/python -m pytest -o filterwarnings=default -m "not slow" $(COMMANDS)
+	test -x $(OWN)/bin/python || $(PYTHON) -m venv $(OWN)
+	$(PYTHON) .ci/versions.py $* > $(OWN)/requirements.txt
+	$(OWN)/bin/python -m pip install --quiet --disable-pip-version-check --upgrade-strategy eager --upgrade \
+		"$(TORCH)" -r $(OWN)/requirements.txt pytest pytest-timeout hypothesis
+	$(OWN)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	OMP_NUM_THREADS=1 $(OWN)/bin/python -m pytest -o filterwarnings=default -m "not slow" $(COMMANDS)
 
 check: $(STAMP)  ## formatting, lint and types
 	$(BIN)/ruff format --check .
@@ -84,4 +86,4 @@ bench-rivals: $(STAMP)  ## our tables beside those of dpmm (MST, AIM), which get
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.utility_tables --rivals .venv-rivals/bin/python $(ARGS)
 
 clean:  ## remove what the targets made
-	rm -rf $(VENV) .venv-rivals .venv-lowest .venv-newest demo build dist
+	rm -rf $(VENV) .venv-rivals .venv-lowest-* .venv-newest-* demo build dist
