@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from understudy.cli import app
 from understudy.errors import ReleaseError
 from understudy.planning import plan
 from understudy.privacy.mechanisms import GaussianRelease
+from understudy.release.readme import model_card
 from understudy.release.release import Release
 from understudy.release.statistics import published_counts, statistics
 from understudy.release.weights import weights_from_bytes, weights_to_bytes
@@ -145,6 +147,9 @@ def test_counts_are_written_by_the_command_and_hold_no_more_than_the_file(tmp_pa
     done = CliRunner().invoke(app, ["statistics", str(tmp_path / "release"), "--counts", "--out", str(out)])
     assert done.exit_code == 0, done.output
     assert len(pd.read_csv(out)) == len(published_counts(release()))
+    assert published_counts(tmp_path / "release").equals(published_counts(release()))
+    sound = replace(release().card, warnings=())
+    assert ("--counts" in model_card(sound)) == sound.private
     refused = ["statistics", str(tmp_path / "release"), "--counts", "--query", "sex"]
     assert CliRunner().invoke(app, refused).exit_code != 0
     baseline = fit(people(), plan(SCHEMA, epsilon=None, rows=ROWS, steps=2), insecure_seed=1)

@@ -101,10 +101,20 @@ def _making(card: Card) -> str:
         f"- number of {unit_words(plan.schema).many} declared public: {declared}",
         f"- public data used: {for_markdown(card.public_source or 'none')}",
         *_discoveries(card),
+        *_counts(card),
         "- versions: "
         + for_markdown(", ".join(f"{package.name} {package.version}" for package in card.packages)),
     ]
     return "\n".join(lines)
+
+
+def _counts(card: Card) -> list[str]:
+    """Whether the noisy counts are in the file, too."""
+    if not (card.private and card.plan.recipe.keeps_counts):
+        return []
+    return [
+        "- beside the generator: the noisy counts themselves (`understudy statistics THIS_FOLDER --counts`)"
+    ]
 
 
 def _discoveries(card: Card) -> list[str]:

@@ -97,7 +97,8 @@ def fit(
         dataset: the name that the data set is registered by in the ledger.
         account: what else is told before anything is spent.
         anyway: go on although the noise will drown what such a budget asks for; see `Plan.prospect`.
-        public: declared public records of the same schema, for recipes with a warm start or adaptive bounds.
+        public: declared public records of the same schema, for tables and for recipes with a warm start or adaptive
+            bounds.
         checkpoints: where to write the state, and whether to go on from it.
         stop: asked after each step; when it says yes, the run writes a checkpoint and raises `Interrupted`.
         insecure_seed: makes the run repeatable and the release NOT PRIVATE; for tests only.

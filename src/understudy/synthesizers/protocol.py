@@ -158,6 +158,11 @@ class Recipe(Protocol):
         ...
 
     @property
+    def keeps_counts(self) -> bool:
+        """Whether a release holds the noisy counts that were published, beside its generator."""
+        ...
+
+    @property
     def one_thread(self) -> bool:
         """Whether its networks are so small that one thread is fastest."""
         ...
@@ -218,6 +223,11 @@ class RecipeDefaults:
 
     @property
     def learns_from_public(self) -> bool:
+        """No."""
+        return False
+
+    @property
+    def keeps_counts(self) -> bool:
         """No."""
         return False
 

@@ -90,10 +90,10 @@ class MarginalsRecipe(RecipeDefaults):
     columns: int = 32
     triples: int = 8
     class_share: float = 0.03
-    column_share: float = 0.13
-    pile_share: float = 0.05
-    label_share: float = 0.29
-    pair_share: float = 0.49
+    column_share: float = 0.11
+    pile_share: float = 0.04
+    label_share: float = 0.38
+    pair_share: float = 0.39
     triple_share: float = 0.05
 
     def __post_init__(self) -> None:
@@ -116,6 +116,11 @@ class MarginalsRecipe(RecipeDefaults):
                 f"recipe {self.name!r} needs at least two bins, two groups and two columns in pairs, and no negative "
                 f"tails or own outcomes, got {self.bins}, {self.groups}, {self.columns}, {self.tails} and {self.own}."
             )
+
+    @property
+    def keeps_counts(self) -> bool:
+        """Yes: they are what the budget was spent on."""
+        return True
 
     def refuses(self, schema: Schema) -> str | None:
         """Anything but tables."""
