@@ -24,9 +24,9 @@ from understudy.release.release import Release
 from understudy.run import fit as _fit  # noqa: F401 - what every run needs is imported before the forks
 from understudy.run import processes as _processes  # noqa: F401
 
-STEPS = 400
+STEPS = 80
 HANG = 300.0
-"""Seconds after which a process that should have ended hangs; far more than a busy machine needs."""
+"""Seconds in which a process that has lost another one must have ended; far more than a busy machine needs."""
 
 _EARLY = 0.3
 """The share of kills that come before the first step; the others come while steps are taken."""
@@ -45,8 +45,8 @@ def _drawn(self: Any, purpose: str, *rest: Any) -> Any:
 def started(inputs: Path, out: Path, size: int, *more: str) -> list[int]:
     """The processes of one run, in the order of their ranks."""
     store = out.parent / f"store-{time.monotonic_ns()}"
-    words = ["fit", str(inputs / "table.csv"), "--plan", str(inputs / "steps.json"), "--out", str(out)]
-    words += ["--checkpoint-every", "50", "--wait", "3", *more]
+    words = ["fit", str(inputs / "table.csv"), "--plan", str(inputs / "kills.json"), "--out", str(out)]
+    words += ["--checkpoint-every", "10", "--wait", "3", *more]
     found = []
     for rank in range(size):
         child = os.fork()
@@ -76,9 +76,9 @@ def _run(words: list[str], rank: int, size: int, store: Path, out: Path) -> None
     os._exit(code)
 
 
-def ended(children: list[int]) -> list[int]:
+def ended(children: list[int], within: float = float("inf")) -> list[int]:
     """The codes with which all of them ended: negative for a signal."""
-    deadline, codes = time.monotonic() + HANG, {}
+    deadline, codes = time.monotonic() + within, {}
     while len(codes) < len(children):
         for child in children:
             if child not in codes:
@@ -167,7 +167,7 @@ def main() -> None:
             first_steps(out, children)
             time.sleep(moments.uniform(0, during))
         os.kill(children[victim], signal.SIGKILL)
-        codes = ended(children)
+        codes = ended(children, HANG)
         if codes[victim] == -signal.SIGKILL:  # otherwise it came too late
             phases[goes_on(inputs, out, 1 + number % 3)] += 1
             print(number, codes, dict(phases), flush=True)  # noqa: T201

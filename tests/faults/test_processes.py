@@ -37,8 +37,10 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     save_schema(TINY_TABLE, folder / "schema.toml")
     common = {"epsilon": 3.0, "delta": 1e-3, "rows": 64}
     steps = plan(TINY_TABLE, recipe="dp-cgan", batch=8, steps=STEPS, **common)  # type: ignore[arg-type]
+    kills = plan(TINY_TABLE, recipe="dp-cgan", batch=8, steps=80, **common)  # type: ignore[arg-type]
     counts = plan(TINY_TABLE, recipe="understudy", steps=20, **common)  # type: ignore[arg-type]
     (folder / "steps.json").write_text(to_json(steps))
+    (folder / "kills.json").write_text(to_json(kills))
     (folder / "counts.json").write_text(to_json(counts))
     return folder
 
