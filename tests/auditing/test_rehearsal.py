@@ -134,7 +134,8 @@ def test_labeller_without_clipping_is_caught(monkeypatch):
 
 def test_feature_mean_with_too_small_a_sensitivity_is_caught(monkeypatch):
     """Moduli summed at twice their norm, with the noise of a norm of one, fail the reading of the feature mean."""
-    monkeypatch.setattr(image_queries.FeatureSum, "sensitivity", 0.5)
+    short = image_queries._shortened
+    monkeypatch.setattr(image_queries, "_shortened", lambda features, bound: 2 * short(features, bound))
     assert failing(rehearsed()[1]) == {"feature mean"}
 
 

@@ -120,29 +120,30 @@ class EmbeddingFitter(FreeFitter[Upsampler]):
         if self._records is None:
             self._records = door.derived(partial(random_features, copy.deepcopy(self._seen).cpu()))
         with torch.no_grad():
-            images, labels = self._made(self._recipe.critic.fakes)
+            images, labels, _ = self._made(self._recipe.critic.fakes)
             fakes = self._seen.of_parts(*self._wavelets.parts(images))
         self._adversary.learn(self._records, self._count, fakes, labels)
 
-    def _made(self, rows: int) -> tuple[Tensor, Tensor]:
-        """Images from 0 to 1, equally many of every class in turns, or of some if they are many; and their classes."""
+    def _made(self, rows: int) -> tuple[Tensor, Tensor, int]:
+        """Images from 0 to 1, of every class in equal turns, or of some if they are many; classes and turns."""
         known = self.label_weights if self._means is None else self._means
         assert known is not None
         classes = torch.arange(len(known))
         some = max(1, rows // _LEAST_PER_CLASS)
         if len(classes) > some:
             classes = torch.randperm(len(classes), generator=self._source)[:some]
-        labels = classes.to(device=self._device).repeat(max(_LEAST_PER_CLASS, rows // len(classes)))
+        turns = max(_LEAST_PER_CLASS, rows // len(classes))
+        labels = classes.to(device=self._device).repeat(turns)
         latent = draw_latent(self._recipe.latent, len(labels), self._source).to(device=self._device)
-        return brightness(self.generator(latent, labels)), labels
+        return brightness(self.generator(latent, labels)), labels, turns
 
     def _loss(self) -> Tensor:
         """Equally many images of every class, in two halves, against all that was published."""
-        images, labels = self._made(self._images_per_step)
+        images, labels, turns = self._made(self._images_per_step)
         small, moduli = self._wavelets.parts(images)
         loss = torch.zeros((), device=self._device)
         if self._embedding is not None:
-            loss = loss + self._distance(self._embedding.of_parts(small, moduli), labels)
+            loss = loss + self._distance(self._embedding.of_parts(small, moduli), labels, turns)
         if self._labeller is not None and self._recipe.labeller is not None:
             guidance = functional.cross_entropy(self._labeller.of_moduli(moduli), labels)
             loss = loss + self._recipe.labeller.guidance * guidance
@@ -150,10 +151,9 @@ class EmbeddingFitter(FreeFitter[Upsampler]):
             loss = loss + self._adversary.verdict(self._seen.of_parts(small, moduli), labels)
         return loss
 
-    def _distance(self, features: Tensor, labels: Tensor) -> Tensor:
-        """The squared distance from the published means of their classes; images of a class come in equal turns."""
+    def _distance(self, features: Tensor, labels: Tensor, turns: int) -> Tensor:
+        """The squared distance from the published means of the classes that come in so many turns."""
         assert self._means is not None
-        turns = int((labels == labels[0]).sum())
         classes, half = len(labels) // turns, turns // 2
         means, features = self._means[labels[:classes]], features.reshape(turns, classes, -1)
         first = features[:half].mean(dim=0) - means
