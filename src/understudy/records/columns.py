@@ -277,7 +277,7 @@ def _examine_numbers(series: Any, column: Continuous | Integer, missing_text: tu
     present = series.notna().to_numpy(dtype=bool, copy=True)
     if series.dtype.kind not in "biuf":
         present &= ~series.isin(missing_text).to_numpy(dtype=bool)
-    numbers, written_out = _numbers(series)
+    numbers, written_out = _numbers(series, column)
     present &= ~written_out
     present &= ~np.isin(numbers, _numbers_in(missing_text))
     faults = []
@@ -293,25 +293,26 @@ def _examine_numbers(series: Any, column: Continuous | Integer, missing_text: tu
     return np.where(present, numbers, np.nan), ~present, faults
 
 
-def _numbers(series: Any) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+def _numbers(series: Any, column: Column) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """PRIVATE: cells as numbers, NaN where one is none; and which texts say themselves that they are none ("nan").
 
     Text is read by the grammar of pyarrow and rounded as it rounds, which pandas does not: whether a file is read by
     pyarrow or as text may hang on a single cell.
     """
     if series.dtype.kind in "biuf":
-        plain: NDArray[np.float64] = series.to_numpy(dtype=np.float64, na_value=np.nan)
-        return plain, np.zeros(len(series), dtype=bool)
-    codes, distinct = pd.factorize(_told_apart(series))
-    table = np.full(len(distinct) + 1, np.nan)
+        numbers: NDArray[np.float64] = series.to_numpy(dtype=np.float64, na_value=np.nan)
+        return numbers, np.zeros(len(series), dtype=bool)
+    codes, distinct = _factorized(series, column)
+    plain = [None if isinstance(value, str) else value for value in distinct]
+    table = np.append(
+        pd.to_numeric(pd.Series(plain, dtype=object), errors="coerce").astype(np.float64), np.nan
+    )
     written_out = np.zeros(len(distinct) + 1, dtype=bool)
     for i, value in enumerate(distinct):
         if isinstance(value, str):
             text = value.strip()
             table[i] = float(text) if _NUMBER.fullmatch(text) else np.nan
             written_out[i] = _NO_NUMBER.fullmatch(text) is not None
-        else:
-            table[i] = pd.to_numeric(value.value if isinstance(value, _Truth) else value, errors="coerce")
     return table[codes], written_out[codes]
 
 
