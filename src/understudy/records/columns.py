@@ -310,8 +310,6 @@ def _numbers(series: Any, column: Continuous | Integer) -> tuple[NDArray[np.floa
             text = value.strip()
             table[i] = float(text) if _NUMBER.fullmatch(text) else np.nan
             written_out[i] = _NO_NUMBER.fullmatch(text) is not None
-        else:
-            table[i] = pd.to_numeric(value.value if isinstance(value, _Truth) else value, errors="coerce")
     return table[codes], written_out[codes]
 
 
