@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from understudy.errors import SchemaError
@@ -36,7 +38,7 @@ def test_blocks_do_not_overlap_and_lie_in_their_chapter(tree: CodeTree) -> None:
         first, last = chapter.split("-")
         ends = [one.split("-") for one in blocks]
         assert all(begin <= end for begin, end in ends)
-        assert all(before[1] < after[0] for before, after in zip(ends, ends[1:], strict=False))
+        assert all(before[1] < after[0] for before, after in pairwise(ends))
         assert ends[0][0] >= first
         assert ends[-1][1] <= last
 
