@@ -86,7 +86,7 @@ class CodesRecipe(RecipeDefaults):
     covered: float = 0.99
     frequent: int = 256
     quiet: float = 3e-4
-    heard: float = 60.0
+    heard: float = 110.0
     repeats: float = 4.0
     class_share: float = 0.05
     length_share: float = 0.05
