@@ -15,7 +15,16 @@ from understudy.door.noise import SeededNoise
 from understudy.planning import plan
 from understudy.run.fit import fit, rehearse
 from understudy.run.stand_ins import stand_in_rows
-from understudy.schema import Binary, Categorical, CodeSchema, Continuous, Integer, Schema, TableSchema
+from understudy.schema import (
+    Binary,
+    Categorical,
+    CodeSchema,
+    CodeTree,
+    Continuous,
+    Integer,
+    Schema,
+    TableSchema,
+)
 from understudy.schema.discover import DISCOVER
 from understudy.synthesizers.prospect import Prospect, Reach, reach_of
 
@@ -81,6 +90,31 @@ def test_a_private_number_of_rows_decides_nothing() -> None:
     assert {one.reach for one in found.answers} == {Reach.UNKNOWN}
     assert found.useless is None
     assert "the number of rows is private" in str(found)
+
+
+def test_critics_are_told_when_records_are_few() -> None:
+    """A plan with private steps says what a step sees; with few records that a critic may learn little from them."""
+    few, many = (
+        plan(TINY_IMAGES, epsilon=10.0, delta=1e-7, rows=rows, recipe="dp-cgan", steps=100).prospect
+        for rows in (8_000, 60_000)
+    )
+    assert few is not None
+    assert many is not None
+    assert "in every direction" in str(few)
+    assert "8,000" in few.advice[0]
+    assert many.advice == ()
+    assert few.useless is None
+
+
+def test_registries_are_told_what_is_too_few_and_too_many() -> None:
+    """With few records the plan says that no pairs are learned and how many it takes; a tree is asked for if codes
+    are many, and declared it is not."""
+    codes = tuple(f"{number:03d}" for number in range(1, 900))
+    few = prospect(CodeSchema(codes), 300)
+    assert any("no pairs are asked for" in one for one in few.advice)
+    assert any("fewer codes" in one for one in few.advice)
+    assert any("tree" in one for one in few.advice)
+    assert prospect(CodeSchema(codes, tree=CodeTree.ICD_9), 1_000_000).advice == ()
 
 
 def test_reach_follows_the_noise() -> None:

@@ -90,12 +90,31 @@ def plan_command(
         print_json(to_plain(made))
         return
     show_plan(made, out)
+    if found is not None:
+        out.print(_memory_line(made))
     if time or made.sampled is not None:
         line = _time_line(made)
         if line is not None:
             out.print(line)
     if made.sampled is not None:
         out.print(_alternatives(made))
+
+
+def _memory_line(made: Plan) -> str:
+    """What the records take in memory, from public facts: their number and the numbers in each."""
+    import math
+
+    from understudy.records.encode import encoded_shape
+    from understudy.schema import with_stand_ins
+
+    assert made.schema is not None
+    assert made.rows is not None
+    width = math.prod(encoded_shape(with_stand_ins(made.schema)))
+    size = 4 * made.rows * width / 2**30
+    held = f"{size:.1f} GiB" if size >= 0.1 else f"{max(1, round(1024 * size)):,} MiB"
+    return (
+        f"memory            {held} for {made.rows:,} records of {width:,} numbers, beside the program's own"
+    )
 
 
 def _time_line(made: Plan) -> str | None:

@@ -108,7 +108,7 @@ def sample_command(
         --url https://example.org/visits
     """
     from understudy.records.given import given_from_text
-    from understudy.release.long_layout import long_chunks
+    from understudy.release.long_layout import laid_out
     from understudy.release.release import Release
     from understudy.release.sampling import sample_chunks
     from understudy.release.write import print_records, write_records
@@ -135,7 +135,7 @@ def sample_command(
         own_seed = None if seed is None else seed + number
         if complete is not None:
             return _completing(loaded, complete, own_seed)
-        return sample_chunks(
+        chunks = sample_chunks(
             loaded,
             total or 0,
             label=label,
@@ -145,10 +145,7 @@ def sample_command(
             seed=own_seed,
             certainty=certainty,
         )
-
-    def laid_out(number: int) -> Iterator[pd.DataFrame | Images]:
-        chunks = drawn(number)
-        return chunks if layout is Layout.WIDE else iter(long_chunks(chunks, loaded.schema))
+        return laid_out(chunks, layout, loaded.schema)
 
     paths = [out] if sets == 1 else [out.with_name(f"{out.stem}-{i + 1}{out.suffix}") for i in range(sets)]
     with progress_bar() as bar:
@@ -159,7 +156,7 @@ def sample_command(
 
         if str(out) == "-":
             written = print_records(
-                laid_out(0),
+                drawn(0),
                 sys.stdout,
                 schema=loaded.schema,
                 as_json=as_json,
@@ -169,12 +166,11 @@ def sample_command(
         else:
             written = sum(
                 write_records(
-                    laid_out(number), path, schema=loaded.schema, raw_text=raw_text, on_progress=on_progress
+                    drawn(number), path, schema=loaded.schema, raw_text=raw_text, on_progress=on_progress
                 )
                 for number, path in enumerate(paths)
             )
-    if layout is Layout.LONG and total is not None:
-        written = sets * total
+    written = written if layout is Layout.WIDE else sets * (total or 0)
     if about is not None:
         from understudy.release.description import describe
 

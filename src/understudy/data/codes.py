@@ -80,7 +80,7 @@ def from_columns(frame: pd.DataFrame, schema: CodeSchema) -> Records:
     counts = np.zeros((len(frame), len(schema.codes)), dtype=np.uint16)
     for name in schema.code_columns:
         texts = code_texts(frame[name])
-        columns = _places_of_codes(texts.mask(texts.str.strip() == ""), schema)
+        columns = _places_of_codes(texts.mask(texts.str.strip() == "").rename(name), schema)
         rows = np.flatnonzero(columns >= 0)
         counts[rows, columns[rows]] += 1  # a row has one cell in a column
     wide = pd.DataFrame(np.minimum(counts, schema.max_count), columns=list(schema.codes))

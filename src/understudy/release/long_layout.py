@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from understudy.records.images import Images
     from understudy.schema import Schema
 
-__all__ = ["Layout", "long_chunks"]
+__all__ = ["Layout", "laid_out", "long_chunks"]
 
 _PLAIN = LongFile("record", "code")
 
@@ -28,6 +28,13 @@ class Layout(enum.Enum):
 
     WIDE = "wide"  # one column per code
     LONG = "long"  # one row per record and code
+
+
+def laid_out(
+    chunks: Iterator[pd.DataFrame | Images], layout: Layout, schema: Schema
+) -> Iterator[pd.DataFrame | Images]:
+    """Synthetic records in this layout; ReleaseError if they are no code sets and it is the long one."""
+    return chunks if layout is Layout.WIDE else iter(long_chunks(chunks, schema))
 
 
 def long_chunks(chunks: Iterable[pd.DataFrame | Images], schema: Schema) -> Iterator[pd.DataFrame]:

@@ -17,6 +17,7 @@ from understudy.schema import (
     Binary,
     Categorical,
     CodeSchema,
+    CodeTree,
     Continuous,
     ImageSchema,
     Integer,
@@ -178,6 +179,7 @@ DIABETES = CodeSchema(
         *(f"E{i:03d}" for i in (*range(31), *range(800, 1000))),
     ),
     unknown=UnknownCodes.DROP,
+    tree=CodeTree.ICD_9,
 )
 DIABETES_COUNTS = replace(DIABETES, max_count=15)
 """The same codes with how often each was given, at most 15 times; a bound chosen with public rows in view."""

@@ -19,7 +19,7 @@ _LOUD = 4.5
 """By how many standard deviations a length must differ from the smooth curve to be believed as it is: noise does so in
 one of 2,000 runs, and then makes a few records of sixty codes, in which everything meets everything."""
 
-_USUAL, _UNUSUAL = 0.6, 0.4
+_USUAL, _UNUSUAL = 0.5, 0.25
 """The standard deviation of lengths over their mean, and by which factor (as a logarithm) it varies between data."""
 
 _BELIEVED, _CERTAIN = 1.5, 3.0

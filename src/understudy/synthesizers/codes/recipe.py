@@ -86,7 +86,7 @@ class CodesRecipe(RecipeDefaults):
     covered: float = 0.99
     frequent: int = 256
     quiet: float = 3e-4
-    heard: float = 60.0
+    heard: float = 110.0
     repeats: float = 4.0
     class_share: float = 0.05
     length_share: float = 0.05
@@ -168,7 +168,31 @@ class CodesRecipe(RecipeDefaults):
                 f"noise of ± {sigma[CODE_COUNTS]:,.0f} {unit} or more drowns even a code that everybody has: "
                 f"{rows:,} are too few for this budget"
             )
-        return Prospect(rows_in_classes(rows, classes, unit), tuple(answers), (), useless)
+        advice = self._advice(schema, sigma, rows, unit)
+        return Prospect(rows_in_classes(rows, classes, unit), tuple(answers), advice, useless)
+
+    def _advice(
+        self, schema: CodeSchema, sigma: dict[str, float], rows: int | None, unit: str
+    ) -> tuple[str, ...]:
+        """What is too few or too many for the noise, from public facts."""
+        rare = 1.5 * 2 * sigma[CODE_COUNTS]
+        found = []
+        if rows is not None and CODE_PAIRS not in sigma and len(schema.codes) > 1:
+            whole = sum(one**-2 for one in sigma.values()) ** -0.5
+            found.append(
+                f"about {_LEAST * whole / self.quiet:,.0f} {unit} or as much more ε: with {rows:,} no pairs are asked "
+                "for, and codes go together as chance has it"
+            )
+        if rows is not None and rare * len(schema.codes) > 8 * rows:
+            found.append(
+                f"fewer codes, such as categories: with four codes in a record, a code that fewer than {rare:,.0f} "
+                f"{unit} have is mostly lost, and {len(schema.codes):,} codes of {rows:,} {unit} are mostly rarer"
+            )
+        if not schema.levels and len(schema.codes) > self.frequent:
+            found.append(
+                'tree = "icd-9" or "icd-10" or [[blocks]] in the schema: rare codes learn from their block'
+            )
+        return tuple(found)
 
     def fitter(self, schema: Schema, *, seed: int | None, device: torch.device) -> CodesFitter:
         """The free training towards the published counts, always on the CPU: it takes seconds."""

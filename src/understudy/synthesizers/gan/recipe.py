@@ -15,7 +15,8 @@ from understudy.dpsgd.clipping import (
 )
 from understudy.dpsgd.objectives import Objective, Wasserstein, WassersteinPenalty
 from understudy.errors import RecipeError
-from understudy.schema import CodeSchema, ImageSchema, TableSchema
+from understudy.privacy.mechanisms import SubsampledGaussian
+from understudy.schema import CodeSchema, ImageSchema, TableSchema, unit_words
 from understudy.synthesizers.gan.parts import (
     ConvCritic,
     DeconvGenerator,
@@ -23,6 +24,7 @@ from understudy.synthesizers.gan.parts import (
     DenseGenerator,
     PublicWarmStart,
 )
+from understudy.synthesizers.prospect import Prospect
 from understudy.synthesizers.protocol import Asked, Fixed, RecipeDefaults, Steps
 from understudy.synthesizers.shared.beginning import asked_labels
 from understudy.synthesizers.shared.parts import (
@@ -36,9 +38,12 @@ from understudy.synthesizers.shared.parts import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import torch
 
     from understudy.dpsgd.step import CriticStep
+    from understudy.privacy.mechanisms import Charge
     from understudy.schema import Schema
     from understudy.synthesizers.gan.fit import GanFitter
     from understudy.synthesizers.gan.model import GanModel
@@ -46,6 +51,9 @@ if TYPE_CHECKING:
 __all__ = ["TRAINING", "GanRecipe"]
 
 TRAINING = "training"
+
+_FEW = 20_000
+"""Records below which a plan says that a critic may learn little."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,6 +210,22 @@ class GanRecipe(RecipeDefaults):
     def rehearsed(self) -> GanRecipe:
         """Without its warm start."""
         return replace(self, warm_start=None)
+
+    def prospect(self, schema: Schema, charges: Sequence[Charge], rows: int | None) -> Prospect | None:
+        """How loud the noise of a step is beside the records in it, and that so few may not be enough for a critic."""
+        step = next((one.mechanism for one in charges if isinstance(one.mechanism, SubsampledGaussian)), None)
+        if step is None or rows is None:
+            return None
+        unit = unit_words(schema).many
+        basis = (
+            f"{rows:,} {unit}; a step sees about {step.sampling_rate * rows:,.0f} of them, with noise of "
+            f"± {step.noise_multiplier:.3g} of them in every direction of its gradient"
+        )
+        few = (
+            f"more than {rows:,} {unit}, fewer steps, or the recipe understudy: critics that took as many steps as for "
+            "tens of thousands stayed near the floor on 8,000 labelled images at ε = 10"
+        )
+        return Prospect(basis, (), (few,) if rows < _FEW else ())
 
     def critic_step(self, schema: Schema) -> CriticStep:
         """The critic with its loss and rule."""
