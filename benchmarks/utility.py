@@ -7,6 +7,9 @@ whole private training (fresh noise from the operating system), 60,000 images dr
 - the inception score and the Fréchet distance, judged by a classifier trained on the real training images,
 - the certified ε, and the CPU seconds of the training.
 
+--data takes known sets, and folders of other images (`utility_data`). The recipe `understudy unlabelled` is told no
+label.
+
 The file given with --json holds finished cells, which are skipped when the command is run again; beside it stand judges
 and releases. The recipes of the papers take `--critic-steps` private steps, to which their noise is calibrated so that
 the budget is spent, and at most `--most-minutes`. The two lines of real data are the ceiling and the floor.
@@ -20,17 +23,19 @@ import json
 import re
 import statistics
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
+from benchmarks.utility_data import image_set
 from benchmarks.utility_systems import (
     GANS,
     PAPERS,
     REAL,
+    UNLABELLED,
     Cell,
     drawn_ablation,
     drawn_as,
@@ -38,7 +43,6 @@ from benchmarks.utility_systems import (
     trained_ablation,
     trained_cell,
 )
-from understudy.data import known
 from understudy.errors import Interrupted
 from understudy.evaluation import images
 from understudy.evaluation.domain import DomainClassifier, domain_classifier
@@ -48,8 +52,10 @@ from understudy.evaluation.scores import accuracy
 from understudy.evaluation.sources import labelled
 from understudy.planning import plan
 from understudy.records.encode import encode
+from understudy.records.images import Images
 from understudy.release.release import Release
 from understudy.run.progress import fit_with_bar, progress_bar
+from understudy.schema import ImageSchema
 from understudy.synthesizers.embedding.recipe import EmbeddingRecipe
 
 if TYPE_CHECKING:
@@ -72,12 +78,18 @@ class Judge:
     """The real rows of one data set, with the classifier that judges images of it."""
 
     def __init__(self, name: str, cache: Path) -> None:
-        self.data: Dataset = known(name)
+        self.data: Dataset = image_set(name)
         schema = self.data.schema
         self.train: Labelled = labelled(encode(self.data.train, schema), schema)
         self.test: Labelled = labelled(encode(self.data.test, schema), schema)
         self._classifier: DomainClassifier = domain_classifier(self.train, cache=cache)
         self._features = self._classifier.features(self.test.features)
+
+    def schema_for(self, system: str) -> ImageSchema:
+        """What a system is told about the images."""
+        schema = self.data.schema
+        assert isinstance(schema, ImageSchema)
+        return replace(schema, classes=None, label_weights=None) if system == UNLABELLED else schema
 
     def accuracy_of(self, drawn: Labelled, seed: int) -> Line:
         """How well a CNN that saw `drawn` only classifies real test images, with its interval over test rows."""
@@ -137,7 +149,7 @@ class Bench:
     def _recipe_line(self, cell: Cell, judge: Judge, bar: Bar) -> Line:
         trained = trained_cell(cell)
         recipe = recipe_of(trained.system)
-        schema, count = judge.data.schema, len(judge.data.train)
+        schema, count = judge.schema_for(cell.system), len(judge.data.train)
         steps = self._steps if isinstance(recipe, EmbeddingRecipe) else self._critic_steps
         made = plan(schema, epsilon=cell.epsilon, rows=count, recipe=recipe, steps=steps)
         assert made.spent is not None
@@ -165,7 +177,9 @@ class Bench:
         seconds = folder.with_name(f"{folder.name}.seconds")
         if not folder.exists():
             late, cpu = time.monotonic() + 60 * self._most_minutes, time.process_time()
-            release = fit_with_bar(bar, judge.data.train, made, stop=lambda: time.monotonic() > late)
+            images = judge.data.train.images
+            records = Images(images.pixels) if cell.system == UNLABELLED else images
+            release = fit_with_bar(bar, records, made, stop=lambda: time.monotonic() > late)
             folder.parent.mkdir(parents=True, exist_ok=True)
             seconds.write_text(f"{time.process_time() - cpu:.1f}\n")
             release.save(folder)
@@ -286,7 +300,11 @@ def _parser() -> argparse.ArgumentParser:
     default = Path("bench-utility") / "cells.json"
     parser.add_argument("--json", type=Path, default=default, help="finished cells; read and written")
     parser.add_argument("--seeds", type=int, default=3, help="runs of every cell")
-    parser.add_argument("--data", default="mnist,fashion-mnist", help="known sets of labelled images")
+    parser.add_argument(
+        "--data",
+        default="mnist,fashion-mnist",
+        help="known sets of labelled images, or folders with train and test",
+    )
     parser.add_argument("--epsilon", type=float, help="one budget, instead of 10 and 1 (1 for the ablation)")
     parser.add_argument(
         "--recipes", default=",".join(("understudy", *GANS, *PAPERS)), help="names with commas"

@@ -17,6 +17,7 @@ __all__ = [
     "GANS",
     "PAPERS",
     "REAL",
+    "UNLABELLED",
     "Cell",
     "drawn_ablation",
     "drawn_as",
@@ -28,8 +29,12 @@ __all__ = [
 PAPERS = ("dp-cgan", "dp-cgan-tf2", "dp-gan-basic", "ppgan", "small-images")
 """One recipe of each paper. dp-gan's strategies need public records, so its basic form stands for it."""
 
+
 GANS = ("understudy-gan", "understudy-gan-pure")
 """Our own: refined after the statistic, and from random weights."""
+
+UNLABELLED = "understudy unlabelled"
+"""Our recipe on the same images without their labels."""
 
 REAL = "real data"
 """The line of ceilings and floors: no generator at all."""
@@ -40,7 +45,7 @@ class Cell:
     """One training with its evaluation.
 
     Args:
-        data: the name of a known set of labelled images.
+        data: the name of a known set of labelled images, or a folder of one.
         epsilon: the budget's ε; None for the line of real data.
         system: a recipe, a recipe with one idea taken out, or `REAL`.
         run: the number of the repetition, and the seed of its evaluation. The private noise is fresh every time.
@@ -88,7 +93,12 @@ def drawn_ablation() -> dict[str, EmbeddingRecipe]:
 
 def recipe_of(system: str) -> Recipe:
     """The recipe behind a line of the table."""
-    own = {"understudy": UNDERSTUDY_IMAGES, **trained_ablation(), **drawn_ablation()}
+    own = {
+        "understudy": UNDERSTUDY_IMAGES,
+        UNLABELLED: UNDERSTUDY_IMAGES,
+        **trained_ablation(),
+        **drawn_ablation(),
+    }
     return own[system] if system in own else RECIPES[system]
 
 

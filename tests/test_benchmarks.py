@@ -10,8 +10,10 @@ import pandas as pd
 import pytest
 from benchmarks import ledger, scale, utility, utility_tables
 from benchmarks.rivals import MISSING, RIVALS, made_by
+from benchmarks.utility_data import image_set
 from benchmarks.utility_systems import PAPERS, REAL, Cell, drawn_ablation, drawn_as, trained_ablation
 
+from understudy.errors import DataError
 from understudy.release.release import Release
 from understudy.run.progress import progress_bar
 from understudy.schema import Binary, Categorical, Continuous, Integer, TableSchema
@@ -50,6 +52,24 @@ def test_lines_say_what_was_spent_and_for_how_many_steps(finished: Path) -> None
     assert all(9.9 < line["epsilon"] <= 10 for line in lines.values())
     assert (lines["dp-cgan"]["steps"], lines["understudy"]["steps"]) == (4, 3)
     assert "4 steps" in utility.table(list(lines.values()))
+
+
+def test_other_images_are_measured_with_and_without_their_labels(tmp_path: Path) -> None:
+    """A folder with two parts is a set like any other; without labels there is a score and no accuracy."""
+    source = np.random.default_rng(0)
+    for part, rows in (("train", 80), ("test", 40)):
+        labels = np.arange(rows) % 2
+        pixels = source.integers(0, 99, (rows, 8, 8)) + 150 * labels[:, None, None]
+        np.savez(tmp_path / f"{part}.npz", images=pixels.astype(np.uint8), labels=labels)
+    path = tmp_path / "cells.json"
+    run(path, "--seeds", "1", "--data", str(tmp_path), "--recipes", "understudy,understudy unlabelled")
+    lines = {line["cell"]["system"]: line for line in json.loads(path.read_text(encoding="utf-8"))}
+    assert set(lines) == {"understudy", "understudy unlabelled"}
+    assert "cnn" in lines["understudy"]
+    assert "cnn" not in lines["understudy unlabelled"]
+    assert all("inception" in line for line in lines.values())
+    with pytest.raises(DataError, match="neither train/ nor train"):
+        image_set(str(tmp_path / "nowhere"))
 
 
 def test_the_table_shows_mean_spread_ceiling_and_floor() -> None:

@@ -24,7 +24,14 @@ from understudy.privacy.mechanisms import Charge, GaussianRelease
 from understudy.schema import CodeSchema, ImageSchema
 from understudy.synthesizers.codes import queries as code_queries
 from understudy.synthesizers.embedding import queries as image_queries
-from understudy.synthesizers.embedding.recipe import LABELLER, Lessons, LinearLabeller, MeanEmbedding
+from understudy.synthesizers.embedding.recipe import (
+    GROUPS,
+    LABELLER,
+    Grouping,
+    Lessons,
+    LinearLabeller,
+    MeanEmbedding,
+)
 from understudy.synthesizers.gan import fit as gan_fit
 from understudy.synthesizers.gan.parts import DenseCritic, PublicWarmStart
 from understudy.synthesizers.gan.recipe import TRAINING
@@ -137,6 +144,26 @@ def test_feature_mean_with_too_small_a_sensitivity_is_caught(monkeypatch):
     short = image_queries._shortened
     monkeypatch.setattr(image_queries, "_shortened", lambda features, bound: 2 * short(features, bound))
     assert failing(rehearsed()[1]) == {"feature mean"}
+
+
+def rehearsed_without_labels(seed=0):
+    """The readings of a rehearsal of images without labels, by name."""
+    sources = iter(range(1000 * seed, 1000 * seed + 100))
+    recipe = replace(OWN, grouping=Grouping(count=4, rounds=4))
+    made = plan(replace(IMAGES, classes=None), epsilon=8.0, rows=6000, recipe=recipe)
+    seen = rehearse_with_canaries(made, made.schema, lambda: SeededNoise(next(sources)), seed=seed)
+    return {reading.name: reading for reading in rehearsal_readings(seen, 1e-5)}
+
+
+def test_groups_pass_and_are_caught_without_a_bound(monkeypatch):
+    """Sums of groups pass; a record that counts in full in every group fails them, and the embedding by groups too."""
+    found = rehearsed_without_labels()
+    assert failing(found) == set()
+    assert GROUPS in found
+    monkeypatch.setattr(
+        image_queries, "_parts", lambda features, head: torch.ones(len(features), head.shape[1]).double()
+    )
+    assert {GROUPS, "mean embedding"} <= failing(rehearsed_without_labels())
 
 
 def test_table_counts_pass_and_are_caught_without_the_root(monkeypatch):
