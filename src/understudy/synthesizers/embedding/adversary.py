@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 __all__ = ["Adversary"]
 
 _ROWS_AT_ONCE = 4000
+_LAST_RATE = 0.02
+"""The part of its rate that the critic keeps at its last step; the generator's falls, too, and could not keep up."""
 
 
 class Adversary:
@@ -48,7 +50,8 @@ class Adversary:
         scores = nn.utils.skip_init(nn.Linear, part.features, classes, bias=False)  # type: ignore[no-untyped-call]
         nn.init.zeros_(scores.weight)
         self._critic = Predictor(nn.Sequential(scores))
-        self._stepper = Stepper(self._critic, Sgd(part.rate, momentum=part.momentum))
+        falling = Sgd(part.rate, part.rate * _LAST_RATE, decay_steps=part.steps, momentum=part.momentum)
+        self._stepper = Stepper(self._critic, falling)
         self._judge = copy.deepcopy(self._critic).to(device=device)
 
     @property

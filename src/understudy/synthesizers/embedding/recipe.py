@@ -172,8 +172,8 @@ class FeatureCritic(MeanEmbedding):
     Args:
         steps: how many; all together cost the critic's share, however many they are.
         start: the part of the generator's steps that lies before the first of them.
-        rate: learning rate.
-        momentum: of the gradient descent.
+        rate: learning rate, falling linearly to almost zero.
+        momentum: of the gradient descent; with much of it the critic lags behind the generator.
         decay: what is added to the gradient, times the weights: it keeps the scores small.
         bound: C, the norm to which the gradient of one record is clipped; without clipping it is at most 1.
         fakes: generated images that it compares records with in each step.
@@ -186,12 +186,12 @@ class FeatureCritic(MeanEmbedding):
     share: float = 0.25
     steps: int = 150
     start: float = 0.5
-    rate: float = 10.0
-    momentum: float = 0.9
-    decay: float = 1e-3
+    rate: float = 20.0
+    momentum: float = 0.5
+    decay: float = 5e-3
     bound: float = 0.5
     fakes: int = 300
-    weight: float = 0.05
+    weight: float = 0.2
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -313,10 +313,6 @@ class EmbeddingRecipe(RecipeDefaults):
             raise RecipeError(f"recipe {self.name!r}: averaging is a decay in [0, 1), got {self.averaging}.")
         if self.embedding is None and self.critic is None:
             raise RecipeError(f"recipe {self.name!r} has neither an embedding nor a critic to learn from.")
-        if self.critic is not None and self.labeller is None:
-            raise RecipeError(
-                f"recipe {self.name!r}: its critic looks at a labeller's features; give it one."
-            )
 
     def refuses(self, schema: Schema) -> str | None:
         """Anything but images that are large enough for wavelets."""
