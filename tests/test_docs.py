@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 import shlex
+import subprocess
+import sys
 import tomllib
 from functools import cache
 from importlib import import_module
@@ -16,6 +19,7 @@ import pytest
 from typer.core import TyperCommand
 from typer.main import get_command
 
+import understudy
 from tiny import tiny_frame
 from understudy.cli import app
 from walking import blocks, commands, type_in
@@ -146,3 +150,25 @@ def test_the_site_has_every_page() -> None:
     listed = re.findall(r"([\w/-]+\.md)", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
     docs = ROOT / "docs"
     assert sorted(listed) == sorted(str(page.relative_to(docs)) for page in docs.rglob("*.md"))
+
+
+def test_the_reference_has_every_public_name() -> None:
+    """Each line of the reference names one thing that exists, and all that `import understudy` offers is there."""
+    page = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
+    named = re.findall(r"^::: ([\w.]+)$", page, re.MULTILINE)
+    assert len(named) == page.count(":::")
+    for name in named:
+        module, _, thing = name.rpartition(".")
+        assert hasattr(import_module(module), thing), name
+    assert {f"understudy.{name}" for name in understudy.__all__} - set(named) <= {"understudy.__version__"}
+
+
+def test_the_site_builds(tmp_path: Path) -> None:
+    """No page has a broken link or a reference to nothing, where the tools of `make docs` are installed."""
+    pytest.importorskip("mkdocstrings")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "NO_MKDOCS_2_WARNING": "1"}
+    words = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", str(tmp_path / "site")]
+    result = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    commands_page = (tmp_path / "site" / "commands" / "index.html").read_text("utf-8")
+    assert "understudy ledger register" in commands_page
