@@ -293,17 +293,20 @@ def _examine_numbers(series: Any, column: Continuous | Integer, missing_text: tu
     return np.where(present, numbers, np.nan), ~present, faults
 
 
-def _numbers(series: Any, column: Continuous | Integer) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+def _numbers(series: Any, column: Column) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """PRIVATE: cells as numbers, NaN where one is none; and which texts say themselves that they are none ("nan").
 
     Text is read by the grammar of pyarrow and rounded as it rounds, which pandas does not: whether a file is read by
     pyarrow or as text may hang on a single cell.
     """
     if series.dtype.kind in "biuf":
-        plain: NDArray[np.float64] = series.to_numpy(dtype=np.float64, na_value=np.nan)
-        return plain, np.zeros(len(series), dtype=bool)
-    codes, distinct = _factorized(_told_apart(series), column)
-    table = np.full(len(distinct) + 1, np.nan)
+        numbers: NDArray[np.float64] = series.to_numpy(dtype=np.float64, na_value=np.nan)
+        return numbers, np.zeros(len(series), dtype=bool)
+    codes, distinct = _factorized(series, column)
+    plain = [None if isinstance(value, str) else value for value in distinct]
+    table = np.append(
+        pd.to_numeric(pd.Series(plain, dtype=object), errors="coerce").astype(np.float64), np.nan
+    )
     written_out = np.zeros(len(distinct) + 1, dtype=bool)
     for i, value in enumerate(distinct):
         if isinstance(value, str):
