@@ -58,7 +58,7 @@ def weighing(
     mean = float(chances @ entries)
     below = np.cumsum(chances) / max(float(chances.sum()), 1e-300)
     least, most = (
-        max(1, int(entries[min(len(entries) - 1, np.searchsorted(below, part))]))
+        max(1, int(entries[min(len(entries) - 1, int(np.searchsorted(below, part)))]))
         for part in (min(_USUAL, covered), covered)
     )
     if sigma * math.sqrt(most) > count * mean / cells:
