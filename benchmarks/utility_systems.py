@@ -29,7 +29,6 @@ __all__ = [
 PAPERS = ("dp-cgan", "dp-cgan-tf2", "dp-gan-basic", "ppgan", "small-images")
 """One recipe of each paper. dp-gan's strategies need public records, so its basic form stands for it."""
 
-
 GANS = ("understudy-gan", "understudy-gan-pure")
 """Our own: refined after the statistic, and from random weights."""
 
