@@ -136,3 +136,8 @@ def test_an_audit_hears_every_step_without_all_free_ones(recipe: object) -> None
     assert short.releases(None, 60_000) == recipe.releases(None, 60_000)  # type: ignore[attr-defined]
     adversary = Adversary(short.critic, 2, torch.device("cpu"))
     assert adversary.due(0, short.steps)
+
+
+def test_an_audit_of_a_whole_run_passes() -> None:
+    """Every step of the critic is heard, bounded and noised, and no checkpoint tells more than was published."""
+    check_synthesizer(SMALL, TINY_IMAGES, rows=20, audited=True)
