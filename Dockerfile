@@ -2,8 +2,8 @@
 FROM python:3.12-slim AS build
 COPY . /src
 RUN python -m venv /opt/understudy \
- && /opt/understudy/bin/pip install --no-cache-dir torch --index-url https://download.pytorch.org/whl/cpu \
- && /opt/understudy/bin/pip install --no-cache-dir "/src[studio,sql,excel]"
+ && /opt/understudy/bin/pip install --no-cache-dir -c /src/constraints.txt torch --index-url https://download.pytorch.org/whl/cpu \
+ && /opt/understudy/bin/pip install --no-cache-dir -c /src/constraints.txt "/src[studio,sql,excel]"
 
 FROM python:3.12-slim
 RUN useradd --create-home --uid 10001 understudy && mkdir /data && chown understudy /data

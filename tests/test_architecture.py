@@ -49,6 +49,8 @@ NEVER_REACHES = {
 STARTS_WITHOUT = {
     "planning": {"torch"},
     "synthesizers.registry": {"torch"},
+    "release": {"torch"},
+    "serving": {"torch", "sklearn", "matplotlib"},
     "cli": {"torch", "pandas", "understudy.data.read"},
 }
 """What must not be loaded when a module is imported, not even through others; a function may load it later."""

@@ -42,3 +42,16 @@ def test_the_extras_of_the_image_exist() -> None:
     )
     for extra in wanted[1].split(","):
         assert re.search(rf"^{extra} = ", offered, flags=re.M), extra
+
+
+def test_no_record_beside_the_dockerfile_reaches_a_layer() -> None:
+    """What is copied is listed; a folder of data is not on the list."""
+    lines = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    assert next(line for line in lines if not line.startswith("#")) == "*"
+    assert {line[1:] for line in lines if line.startswith("!")} == {
+        "src",
+        "pyproject.toml",
+        "constraints.txt",
+        "README.md",
+        "LICENSE",
+    }

@@ -102,15 +102,15 @@ def ages_by_component() -> tuple[np.ndarray, TableModel, np.ndarray]:
                 within[which, end[0]] += max(mass, 1e-12 * length) * share / length
     within /= within.sum(axis=1, keepdims=True)
     first = sum(one.width for one in model.known[:1])
-    chances = model.chances.double().numpy()[:, :, first : first + known.width]
+    chances = model.chances.astype(float)[:, :, first : first + known.width]
     assert card.label_weights is not None
-    joint = model.shares.double().numpy() * (np.array(card.label_weights) / sum(card.label_weights))[:, None]
+    joint = model.shares.astype(float) * (np.array(card.label_weights) / sum(card.label_weights))[:, None]
     return chances @ within, model, joint
 
 
 def chances_of(model: TableModel, place: int) -> np.ndarray:
     first = sum(one.width for one in model.known[:place])
-    return model.chances.double().numpy()[:, :, first : first + model.known[place].width]
+    return model.chances.astype(float)[:, :, first : first + model.known[place].width]
 
 
 def p_value(counts: np.ndarray, chances: np.ndarray) -> float:

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from understudy.errors import StudioError
+from understudy.evaluation import Better, Evaluation, Group, Measure
 from understudy.ledger.ledger import Ledger
 from understudy.release.release import Release
 from understudy.schema import load_schema
+from understudy.studio.app import studio_app
 from understudy.studio.jobs import Jobs, State, Work, single_writer
 
 
@@ -27,10 +29,12 @@ def waited(visitor: Any, studio: Any, name: str, seconds: float = 300.0) -> Any:
     raise TimeoutError(name)
 
 
-def known_journey(visitor: Any, studio: Any, name: str = "flowers") -> None:
+def known_journey(visitor: Any, studio: Any, name: str = "flowers", steps: str = "60") -> None:
     visitor.fill("/new", name=name, kind="known", known="iris")
     page = f"/journey/{name}/budget"
-    answer = visitor.fill(page, page, epsilon="2", delta="1e-3", total="3", rows="100", recipe="")
+    answer = visitor.fill(
+        page, page, epsilon="2", delta="1e-3", total="3", rows="100", recipe="", steps=steps
+    )
     assert answer.url.path == f"/journey/{name}/run", answer.text
 
 
@@ -61,6 +65,55 @@ def test_a_known_set_becomes_a_release_on_record(opened: Any) -> None:
     assert refused.status_code == 400, "what is released cannot be planned anew"
     news = visitor.get("/journey/flowers/news").text
     assert '"state": "done"' in news
+
+
+def test_a_stopped_run_goes_on_in_another_studio(opened: Any) -> None:
+    """Stop keeps the state; a studio that is started later on the same folder goes on, and nothing is paid twice."""
+    visitor, desk = opened
+    known_journey(visitor, desk, steps="4000")
+    run = "/journey/flowers/run"
+    visitor.fill(run, run, action="start")
+    end = time.monotonic() + 120
+    while "step" not in desk.jobs.of("flowers").note and time.monotonic() < end:
+        time.sleep(0.05)
+    assert "It runs" in visitor.get(run).text
+    visitor.fill(run, run, action="stop")
+    assert waited(visitor, desk, "flowers").state is State.STOPPED
+    app, later, _ = studio_app(desk.workspace.root, "later")
+    again = type(visitor)(app, base_url="http://127.0.0.1")
+    again.get("/enter?token=later")
+    assert "Interrupted" in again.get(run).text
+    again.fill(run, run, action="start")
+    job = waited(again, later, "flowers")
+    assert job.state is State.DONE, job.note
+    with Ledger(desk.workspace.ledger) as ledger:
+        assert len(ledger.statement("flowers").entries) == 1
+    later.jobs.close()
+
+
+def test_a_published_evaluation_is_charged_and_shown(opened: Any) -> None:
+    """What is published has an account of its own and stands on the public pages; what was measured does not."""
+    visitor, desk = opened
+    known_journey(visitor, desk)
+    run, page = "/journey/flowers/run", "/journey/flowers/release"
+    visitor.fill(run, run, action="start")
+    assert waited(visitor, desk, "flowers").state is State.DONE
+    secret = Measure("secret", 0.1234567, Better.LOWER, Group.FIDELITY)
+    desk.workspace.measured("flowers").write_text(
+        Evaluation((secret,), 10, 10, 0).to_json(), encoding="utf-8"
+    )
+    numbers = {"epsilon": "0.5", "delta": "1e-3", "account": "flowers-test", "total": "1", "what": "measures"}
+    visitor.fill("/journey/flowers/publish", page, **numbers)
+    job = waited(visitor, desk, "flowers")
+    assert job.state is State.DONE, job.note
+    for shown in (page, "/journey/flowers/report/public"):
+        text = visitor.get(shown).text
+        assert "published logistic regression" in text
+        assert "0.123" not in text
+    assert "0.123" in visitor.get("/journey/flowers/report/internal").text
+    with Ledger(desk.workspace.ledger) as ledger:
+        assert ledger.statement("flowers-test").spent.epsilon == pytest.approx(0.5, abs=0.01)
+    assert "flowers-test" in visitor.get("/ledger").text
 
 
 def test_a_budget_that_is_spent_is_refused_in_words(opened: Any) -> None:

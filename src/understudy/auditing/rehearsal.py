@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -38,6 +38,7 @@ from understudy.schema import CodeSchema
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from numpy.typing import NDArray
     from torch import Tensor
 
     from understudy.auditing.readings import Floats
@@ -219,9 +220,15 @@ def _states(plan: Plan, rows: Rows, noise: Noise, ear: Ear, seed: int) -> list[d
     return list(rehearse(plan, rows, public, noise=noise, door=listening(ear), seed=seed))
 
 
-def differing(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> set[str]:
-    """Names of tensors that are not equal bit by bit, or are not in both."""
-    names = {name for name in one if name in other and not torch.equal(one[name], other[name])}
+def differing(
+    one: Mapping[str, Tensor | NDArray[Any]], other: Mapping[str, Tensor | NDArray[Any]]
+) -> set[str]:
+    """Names of tensors or arrays that are not equal bit by bit, or are not in both."""
+    names = {
+        name
+        for name in one
+        if name in other and not torch.equal(torch.as_tensor(one[name]), torch.as_tensor(other[name]))
+    }
     return names | (one.keys() ^ other.keys())
 
 

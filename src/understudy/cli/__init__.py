@@ -87,6 +87,13 @@ def main() -> None:
         if not (isinstance(problem, RanksError) and os.environ.get("LOCAL_RANK", "0") != "0"):
             console.complain(str(problem))  # one process of a machine says why all of them stop
         sys.exit(1)
+    except ModuleNotFoundError as problem:
+        if (problem.name or "").partition(".")[0] not in ("torch", "sklearn", "matplotlib"):
+            raise
+        console.complain(
+            f"this needs {problem.name}, which understudy-light leaves out: `pip install understudy` instead."
+        )
+        sys.exit(1)
     except KeyboardInterrupt:
         console.complain("interrupted.")
         sys.exit(130)

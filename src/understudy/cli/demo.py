@@ -100,7 +100,9 @@ def _run(name: str, settings: dict[str, Any], root: Path) -> None:
     from understudy.auditing.attachment import attach
     from understudy.release.sampling import sample_chunks
     from understudy.release.write import write_records
+    from understudy.run.record import open_account
     from understudy.schema import save_schema
+    from understudy.studio.work import register
     from understudy.studio.workspace import Source, Workspace
 
     train, test, schema = _data(settings.get("data", name))
@@ -119,20 +121,26 @@ def _run(name: str, settings: dict[str, Any], root: Path) -> None:
     workspace, data = Workspace(root), settings.get("data", name)
     if data == "registry":
         train.to_csv(root / "registry.csv", index=False)
-    workspace.create(name, Source("registry.csv") if data == "registry" else Source(data, known=True))
+    source = Source("registry.csv") if data == "registry" else Source(data, known=True)
+    journey = workspace.create(name, source)
+    numbers = {key: settings[key] for key in ("epsilon", "delta", "recipe", "steps") if key in settings}
+    journey = workspace.save(journey, total=10.0, rows=len(train), **numbers)
+    register(workspace, journey)
     folder = workspace.folder(name)
-    save_schema(schema, folder / "schema.toml")
-    with progress_bar() as bar:
-        release = fit_with_bar(bar, train, plan)
-    release.save(folder / "release")
+    save_schema(schema, workspace.schema(name))
+    place, ledger = workspace.release(name), workspace.ledger
+    with open_account(plan, place, ledger, journey.dataset, command=f"understudy demo: {name}") as account:
+        with progress_bar() as bar:
+            release = fit_with_bar(bar, train, plan, account=account)
+        release.save(place)
     counts = None
     if "counts" in settings:
         counts = dict.fromkeys(schema.label_classes or (), settings["counts"])
     write_records(sample_chunks(release, 200, counts=counts, seed=1), folder / settings["file"])
     evaluation = understudy.evaluate(release, test, reference=train, seeds=(0,))
-    (folder / "evaluation.json").write_text(evaluation.to_json(), encoding="utf-8")
+    workspace.measured(name).write_text(evaluation.to_json(), encoding="utf-8")
     found = understudy.audit(plan)
-    attach(folder / "release", found)
+    attach(place, found)
     page = understudy.report(release, evaluation=evaluation, audit=found)
     (folder / "report.html").write_text(page, encoding="utf-8")
     out.print(_summary(evaluation))

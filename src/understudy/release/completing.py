@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import secrets
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
 import pandas as pd
-import torch
 
 from understudy.errors import ReleaseError
 from understudy.records.columns import Fault, examine, on_line
@@ -18,7 +16,7 @@ from understudy.records.images import Images
 from understudy.records.rules import broken, keeping_rules
 from understudy.records.written import moment_from, text_encoding
 from understudy.release.release import release_of
-from understudy.release.sampling import class_weights
+from understudy.release.sampling import chance, class_weights
 from understudy.release.weights import model_with
 from understudy.schema import Binary, Categorical, Continuous, Datetime, FileFormat, Ordinal, TableSchema
 from understudy.synthesizers.protocol import Partial
@@ -70,20 +68,17 @@ def complete_chunks(
     if not isinstance(schema, TableSchema):
         raise ReleaseError(f"rows of a table can be completed, and this release makes {schema.kind}.")
     model = model_with(release.weights, release.card.plan.recipe, schema)
-    source = torch.Generator().manual_seed(secrets.randbits(63) if seed is None else seed)
+    source = chance(seed)
     before = 0
-    with torch.inference_mode():
-        for piece in pieces:
-            made, wrong = _completed(
-                model, class_weights(release), schema, _known(piece, schema, before), source
+    for piece in pieces:
+        made, wrong = _completed(model, class_weights(release), schema, _known(piece, schema, before), source)
+        if wrong.any():
+            raise ReleaseError(
+                f"row {before + int(np.argmax(wrong)) + 1}: nothing was found that completes it and keeps the "
+                f"rules: {'; '.join(map(str, schema.rules))}."
             )
-            if wrong.any():
-                raise ReleaseError(
-                    f"row {before + int(np.argmax(wrong)) + 1}: nothing was found that completes it and keeps the "
-                    f"rules: {'; '.join(map(str, schema.rules))}."
-                )
-            before += len(piece)
-            yield made.reindex(columns=list(schema.order)) if schema.order else made
+        before += len(piece)
+        yield made.reindex(columns=list(schema.order)) if schema.order else made
 
 
 def partial_rows(path: Path | TextIO, schema: Schema) -> Iterator[pd.DataFrame]:
@@ -140,7 +135,11 @@ class _Known:
 
 
 def _completed(
-    model: Model, weights: torch.Tensor, schema: TableSchema, known: _Known, source: torch.Generator
+    model: Model,
+    weights: NDArray[np.float64],
+    schema: TableSchema,
+    known: _Known,
+    source: np.random.Generator,
 ) -> tuple[pd.DataFrame, Mask]:
     """The rows, drawn again while they break a rule and mended in the end; and which of them still break one."""
     made = _drawn(model, weights, schema, known, source)
@@ -153,8 +152,7 @@ def _completed(
         several = _drawn(model, weights, schema, known.of(each), source)
         best = _breaking(several, schema).reshape(-1, times).argmin(axis=1)
         made = _with_rows(made, wrong, several.iloc[np.arange(len(best)) * times + best])
-    seed = int(torch.randint(2**62, (1,), generator=source))
-    mended, _ = keeping_rules(made, schema, np.random.default_rng(seed))
+    mended, _ = keeping_rules(made, schema, source)
     changed = np.zeros(len(made), dtype=bool)
     for name, filled in known.filled.items():
         same = (made[name] == mended[name]).fillna(value=False) | (made[name].isna() & mended[name].isna())
@@ -214,10 +212,14 @@ def _examined(cells: Any, column: Column, schema: TableSchema, before: int) -> t
 
 
 def _drawn(
-    model: Model, weights: torch.Tensor, schema: TableSchema, known: _Known, source: torch.Generator
+    model: Model,
+    weights: NDArray[np.float64],
+    schema: TableSchema,
+    known: _Known,
+    source: np.random.Generator,
 ) -> pd.DataFrame:
     drawn = model.completed(known.partial, weights, source)
-    made = decode(drawn.x.numpy(), None if drawn.labels is None else drawn.labels.numpy(), schema)
+    made = decode(drawn.x, drawn.labels, schema)
     assert not isinstance(made, Images)
     for name, values in known.numbers.items():
         made[name] = made[name].where(np.isnan(values), pd.Series(values).astype(made[name].dtype))

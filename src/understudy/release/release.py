@@ -14,7 +14,7 @@ import platform
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from understudy import codec, files
 from understudy._version import __version__
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import pandas as pd
-    from torch import Tensor
+    from numpy.typing import NDArray
 
     from understudy.records.images import Images
 
@@ -146,7 +146,7 @@ class Release:
     """
 
     card: Card
-    weights: Mapping[str, Tensor]
+    weights: Mapping[str, NDArray[Any]]
 
     @property
     def schema(self) -> Schema:

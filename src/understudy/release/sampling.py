@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-import secrets
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 
 from understudy.calling import explained, whole
 from understudy.errors import NoSuchRecords, ReleaseError
@@ -21,20 +19,24 @@ from understudy.release.release import release_of
 from understudy.release.weights import model_with
 from understudy.schema import Binary, Categorical, CodeSchema, ImageSchema, Ordinal, TableSchema
 from understudy.synthesizers.protocol import Request
+from understudy.synthesizers.shared.drawing import cumulative, drawn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
     import pandas as pd
+    from numpy.typing import NDArray
 
     from understudy.release.release import Release
     from understudy.schema import Schema
     from understudy.synthesizers.model import Model
 
+    Floats = NDArray[np.float64]
+    Labels = NDArray[np.int64]
     Sizes = Callable[[int], Iterator[int]]
 
-__all__ = ["class_weights", "sample", "sample_chunks", "with_given"]
+__all__ = ["chance", "class_weights", "sample", "sample_chunks", "with_given"]
 
 CHUNK = 4096
 """Records that are made at a time; bounds the memory of a draw of any size."""
@@ -129,30 +131,32 @@ def sample_chunks(
         if not 0 <= certainty < 1:
             raise ReleaseError(f"a certainty is a probability below 1, got {certainty}.")
         model.certainty = certainty
-    source = torch.Generator().manual_seed(secrets.randbits(63) if seed is None else seed)
+    source = chance(seed)
     chosen = label is not None or counts is not None
     sizes = partial(_sizes, at_once=_at_once(schema))
-    with torch.inference_mode():
-        for known, part in _balanced(
-            allowed_of(given, schema) if given else {}, balance, schema, rows, chosen
-        ):
-            drawer, weights = with_given(model, known, schema, class_weights(release))
-            for labels, size in _label_plan(schema, weights, sizes, part, label, counts, source):
-                made = _made(drawer, Request(size, labels, chosen=chosen), schema, source, known)
-                if isinstance(schema, TableSchema) and not isinstance(made, Images):
-                    made = _in_order(made, schema)
-                yield made
+    for known, part in _balanced(allowed_of(given, schema) if given else {}, balance, schema, rows, chosen):
+        drawer, weights = with_given(model, known, schema, class_weights(release))
+        for labels, size in _label_plan(schema, weights, sizes, part, label, counts, source):
+            made = _made(drawer, Request(size, labels, chosen=chosen), schema, source, known)
+            if isinstance(schema, TableSchema) and not isinstance(made, Images):
+                made = _in_order(made, schema)
+            yield made
 
 
-def class_weights(release: Release) -> torch.Tensor:
+def chance(seed: int | None) -> np.random.Generator:
+    """Where the randomness of drawing comes from: the same for the same seed, fresh without one."""
+    return np.random.default_rng(None if seed is None else seed % 2**64)
+
+
+def class_weights(release: Release) -> Floats:
     """The share of each class; one entry without a label."""
     classes = release.schema.label_classes or ("",)
-    return torch.tensor(release.card.label_weights or (1.0,) * len(classes), dtype=torch.float64)
+    return np.array(release.card.label_weights or (1.0,) * len(classes), dtype=np.float64)
 
 
 def with_given(
-    model: Model, known: Mapping[str, Allowed], schema: Schema, weights: torch.Tensor
-) -> tuple[Model, torch.Tensor]:
+    model: Model, known: Mapping[str, Allowed], schema: Schema, weights: Floats
+) -> tuple[Model, Floats]:
     """The model of rows that keep these conditions, and the probability of each class with such a row."""
     if not known:
         return model, weights
@@ -161,7 +165,7 @@ def with_given(
     others = {name: allowed for name, allowed in known.items() if name != schema.label}
     if schema.label is not None and schema.label in known:
         allowed = known[schema.label]
-        weights = weights * torch.from_numpy(allowed.among(np.arange(len(weights), dtype=np.float64)))
+        weights = weights * allowed.among(np.arange(len(weights), dtype=np.float64))
         if not float(weights.sum()) > 0:
             raise NoSuchRecords(f"{allowed.text}: the generator makes no such records.")
     return model.given(others, weights) if others else (model, weights)
@@ -191,31 +195,30 @@ def _balanced(
 
 
 def _made(
-    model: Model, request: Request, schema: Schema, source: torch.Generator, known: Mapping[str, Allowed]
+    model: Model, request: Request, schema: Schema, source: np.random.Generator, known: Mapping[str, Allowed]
 ) -> pd.DataFrame | Images:
     """The records of a request; those of a table keep its rules."""
     if isinstance(schema, TableSchema) and schema.rules:
         return _by_the_rules(model, request, schema, source, known)
-    drawn = model.draw(request, source)
-    return decode(drawn.x.numpy(), None if drawn.labels is None else drawn.labels.numpy(), schema)
+    found = model.draw(request, source)
+    return decode(found.x, found.labels, schema)
 
 
 def _by_the_rules(
     model: Model,
     request: Request,
     schema: TableSchema,
-    source: torch.Generator,
+    source: np.random.Generator,
     known: Mapping[str, Allowed],
     tries: int = _TRIES,
 ) -> pd.DataFrame:
     """Rows that break no rule: mended with values of others, of which there are enough; or drawn again."""
     rows, times = request.rows, max(1, -(-_LENDERS // request.rows))
-    labels = None if request.labels is None else request.labels.repeat(times)
-    drawn = model.draw(replace(request, rows=times * rows, labels=labels), source)
-    made = decode(drawn.x.numpy(), None if drawn.labels is None else drawn.labels.numpy(), schema)
+    labels = None if request.labels is None else np.tile(request.labels, times)
+    found = model.draw(replace(request, rows=times * rows, labels=labels), source)
+    made = decode(found.x, found.labels, schema)
     assert not isinstance(made, Images)
-    seed = int(torch.randint(2**62, (1,), generator=source))
-    made, left = keeping_rules(made, schema, np.random.default_rng(seed), known)
+    made, left = keeping_rules(made, schema, source, known)
     made, left = made.iloc[:rows], left[:rows]
     if not left.any():
         return made
@@ -225,8 +228,7 @@ def _by_the_rules(
             "contradict each other, what is given, or what the generator knows: "
             f"{'; '.join([*map(str, schema.rules), *(one.text for one in known.values())])}."
         )
-    wrong = torch.from_numpy(left)
-    labels = None if request.labels is None else request.labels[wrong]
+    labels = None if request.labels is None else request.labels[left]
     fewer = replace(request, rows=int(left.sum()), labels=labels)
     again = _by_the_rules(model, fewer, schema, source, known, tries - 1)
     import pandas as pd
@@ -242,13 +244,13 @@ def _in_order(made: pd.DataFrame, schema: TableSchema) -> pd.DataFrame:
 
 def _label_plan(
     schema: Schema,
-    weights: torch.Tensor,
+    weights: Floats,
     sizes: Sizes,
     rows: int,
     label: str | None,
     counts: Mapping[str, int] | None,
-    source: torch.Generator,
-) -> Iterator[tuple[torch.Tensor | None, int]]:
+    source: np.random.Generator,
+) -> Iterator[tuple[Labels | None, int]]:
     """Labels and size of each chunk, made as they are needed."""
     classes = schema.label_classes
     if label is not None and counts is not None:
@@ -288,14 +290,15 @@ def _sizes(rows: int, at_once: int) -> Iterator[int]:
         yield min(at_once, rows - start)
 
 
-def _of_classes(counts: list[tuple[int, int]], sizes: Sizes) -> Iterator[tuple[torch.Tensor, int]]:
+def _of_classes(counts: list[tuple[int, int]], sizes: Sizes) -> Iterator[tuple[Labels, int]]:
     for index, count in counts:
         for size in sizes(count):
-            yield torch.full((size,), index, dtype=torch.int64), size
+            yield np.full(size, index, dtype=np.int64), size
 
 
 def _drawn(
-    sizes: Iterable[int], weights: torch.Tensor, source: torch.Generator
-) -> Iterator[tuple[torch.Tensor, int]]:
+    sizes: Iterable[int], weights: Floats, source: np.random.Generator
+) -> Iterator[tuple[Labels, int]]:
+    line = cumulative(weights[None])
     for size in sizes:
-        yield torch.multinomial(weights, size, replacement=True, generator=source), size
+        yield drawn(line, np.zeros(size, dtype=np.int64), source.random(size), len(weights)), size

@@ -12,7 +12,6 @@ import re
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 
 from understudy.errors import NoSuchRecords, ReleaseError
 from understudy.records.given import Allowed
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import pandas as pd
+    from numpy.typing import NDArray
 
     from understudy.release.release import Release
     from understudy.schema import Column, Discrete
@@ -72,19 +72,18 @@ def statistics(release: Release | str | Path, query: str, *, rows: int | None = 
     whole_noise = None if by is None else plan.recipe.cell_noise(schema, plan.charges, names[1:])
     model = model_with(release.weights, plan.recipe, schema)
     found: list[dict[str, object]] = []
-    with torch.inference_mode():
-        for value, known in _cases(by):
-            group = {} if by is None else {by.name: value}
-            part, weights = _part(model, known, release)
-            held = float(weights.sum())
-            within = None if count is None or noise is None else (count * held, noise, whole_noise or 0.0)
-            if mean:
-                found.append({**group, **_mean(part, weights, what.name, within)})
-                continue
-            assert isinstance(what, Binary | Ordinal | Categorical)
-            for cell, asked in _cases(what):
-                share = float(_part(model, {**known, **asked}, release)[1].sum()) / held if held else 0.0
-                found.append({**group, what.name: cell, **_share(share, within)})
+    for value, known in _cases(by):
+        group = {} if by is None else {by.name: value}
+        part, weights = _part(model, known, release)
+        held = float(weights.sum())
+        within = None if count is None or noise is None else (count * held, noise, whole_noise or 0.0)
+        if mean:
+            found.append({**group, **_mean(part, weights, what.name, within)})
+            continue
+        assert isinstance(what, Binary | Ordinal | Categorical)
+        for cell, asked in _cases(what):
+            share = float(_part(model, {**known, **asked}, release)[1].sum()) / held if held else 0.0
+            found.append({**group, what.name: cell, **_share(share, within)})
     return pd.DataFrame(found)
 
 
@@ -168,7 +167,7 @@ def _cases(column: Discrete | None) -> list[tuple[str | None, dict[str, Allowed]
     return cases
 
 
-def _part(model: Model, known: dict[str, Allowed], release: Release) -> tuple[Model, torch.Tensor]:
+def _part(model: Model, known: dict[str, Allowed], release: Release) -> tuple[Model, NDArray[np.float64]]:
     """The model of the rows of a case, and the probability of each class with one."""
     weights = class_weights(release)
     weights = weights / weights.sum()
@@ -189,7 +188,7 @@ def _share(share: float, within: tuple[float, float, float] | None) -> dict[str,
 
 
 def _mean(
-    model: Model, weights: torch.Tensor, name: str, within: tuple[float, float, float] | None
+    model: Model, weights: NDArray[np.float64], name: str, within: tuple[float, float, float] | None
 ) -> dict[str, object]:
     """A mean over the rows of a group that have a value; every value that is told apart adds its own noise."""
     values, chances = model.distribution(name, weights)

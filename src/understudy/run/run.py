@@ -319,7 +319,7 @@ class Run:
 
     def release(self, public_source: str | None, stage: Plan | None = None) -> Release:
         """Hand out the model with its card, which may be that of a stage; the account is closed by the last."""
-        weights = self._fitter.released()
+        weights = {name: one.detach().cpu().numpy() for name, one in self._fitter.released().items()}
         head = None
         if self._account is not None and stage in (None, self._plan):
             head = self._account.finish(hashlib.sha256(weights_to_bytes(weights)).hexdigest())

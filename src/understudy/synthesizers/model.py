@@ -1,27 +1,25 @@
-"""What is published: a network that draws records and knows no data."""
+"""What is published: something that draws records and knows no data. Nothing here needs torch; networks do."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from torch import nn
+import numpy as np
+from numpy.typing import NDArray
 
 from understudy.errors import ReleaseError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    import numpy as np
-    import torch
-    from numpy.typing import NDArray
-    from torch import Tensor
-
     from understudy.records.given import Allowed
     from understudy.schema import Schema
     from understudy.synthesizers.protocol import Drawn, Partial, Request
 
-__all__ = ["CountTable", "Model"]
+__all__ = ["CountTable", "Floats", "Model", "misfit_by_names"]
+
+Floats = NDArray[np.float64]
 
 _IN_ONE_PIECE = (
     "this generator makes records in one piece, so no values can be given beside their class (label, counts); "
@@ -44,26 +42,23 @@ class CountTable:
     purpose: str
     columns: tuple[str, ...]
     cells: Sequence[tuple[str, ...]]
-    counts: NDArray[np.float64]
+    counts: Floats
     noise: float
 
 
-class Model(nn.Module):
+class Model:
     """The part of a synthesizer that is released; its weights are the file.
 
     `certainty` says how sure a labeller must be of a record's class, where the model has a labeller; else it is None.
-
-    Most models have weights of fixed shapes, those of `state_dict`. One whose shapes are known only once it is fitted
-    overrides `most_bytes`, `misfit` and `take`.
     """
 
     certainty: float | None = None
 
-    def draw(self, request: Request, source: torch.Generator) -> Drawn:
+    def draw(self, request: Request, source: np.random.Generator) -> Drawn:
         """Synthetic records; each kind of model has its own way."""
         raise NotImplementedError
 
-    def given(self, known: Mapping[str, Allowed], classes: Tensor) -> tuple[Model, Tensor]:
+    def given(self, known: Mapping[str, Allowed], classes: Floats) -> tuple[Model, Floats]:
         """A model of the records with such values in some columns, and the probability of each class with one.
 
         Args:
@@ -76,7 +71,7 @@ class Model(nn.Module):
         del known, classes
         raise ReleaseError(_IN_ONE_PIECE)
 
-    def distribution(self, column: str, classes: Tensor) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def distribution(self, column: str, classes: Floats) -> tuple[Floats, Floats]:
         """The values of a number that are told apart, as their means, and the probability of each; missing left out.
 
         Args:
@@ -98,7 +93,7 @@ class Model(nn.Module):
         del schema
         return iter(())
 
-    def completed(self, partial: Partial, classes: Tensor, source: torch.Generator) -> Drawn:
+    def completed(self, partial: Partial, classes: Floats, source: np.random.Generator) -> Drawn:
         """A record for each of these, which keeps what is known of it.
 
         Args:
@@ -113,33 +108,37 @@ class Model(nn.Module):
         raise ReleaseError(_IN_ONE_PIECE)
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """What its weights are called."""
+        raise NotImplementedError
+
+    @property
+    def most_numbers(self) -> int:
+        """How many numbers its weights have, at most, as far as it knows before them."""
+        raise NotImplementedError
+
+    @property
     def most_bytes(self) -> int:
         """How many bytes the numbers of its weights take, at most."""
-        return sum(one.numel() * one.element_size() for one in self.state_dict().values())
+        raise NotImplementedError
 
-    def misfit(self, weights: Mapping[str, Tensor]) -> str | None:
+    def misfit(self, weights: Mapping[str, NDArray[Any]]) -> str | None:
         """Why these are not weights of this model, as the end of a sentence; None if they are."""
-        expected = self.state_dict()
-        problem = self._misfit_by_names(weights, {name: one.dtype for name, one in expected.items()})
-        if problem is not None:
-            return problem
-        for name, like in expected.items():
-            if weights[name].shape != like.shape:
-                return f"{name} has shape {tuple(weights[name].shape)}, not {tuple(like.shape)}"
-        return None
+        raise NotImplementedError
 
-    def _misfit_by_names(
-        self, weights: Mapping[str, Tensor], dtypes: Mapping[str, torch.dtype]
-    ) -> str | None:
-        """Why the names and types are not those of this model; None if they are."""
-        odd = sorted(set(weights) ^ set(dtypes))
-        if odd:
-            return f"{', '.join(odd[:5])} is in the file or in the model, and not in both"
-        for name, dtype in dtypes.items():
-            if weights[name].dtype != dtype:
-                return f"{name} has type {weights[name].dtype}, not {dtype}"
-        return None
-
-    def take(self, weights: Mapping[str, Tensor]) -> None:
+    def take(self, weights: Mapping[str, NDArray[Any]]) -> None:
         """Become the model with these weights."""
-        self.load_state_dict(dict(weights))
+        raise NotImplementedError
+
+
+def misfit_by_names(
+    weights: Mapping[str, NDArray[Any]], dtypes: Mapping[str, np.dtype[Any] | type[np.generic]]
+) -> str | None:
+    """Why the names and types are not those of a model; None if they are."""
+    odd = sorted(set(weights) ^ set(dtypes))
+    if odd:
+        return f"{', '.join(odd[:5])} is in the file or in the model, and not in both"
+    for name, dtype in dtypes.items():
+        if weights[name].dtype != dtype:
+            return f"{name} has type {weights[name].dtype}, not {np.dtype(dtype)}"
+    return None

@@ -197,8 +197,13 @@ class Recipe(Protocol):
         """What fits a model to the answers of a door."""
         ...
 
+    @property
+    def draws_by_network(self) -> bool:
+        """Whether the model is a network, so that drawing from it takes torch."""
+        ...
+
     def model(self, schema: Schema) -> Model:
-        """What is released, with fresh weights: its names and shapes are those of the file."""
+        """What is released, with fresh weights or none: its names and shapes are those of the file."""
         ...
 
 
@@ -245,6 +250,11 @@ class RecipeDefaults:
     def schedules(self) -> Mapping[str, int]:
         """None that could end early."""
         return {}
+
+    @property
+    def draws_by_network(self) -> bool:
+        """Yes."""
+        return True
 
     def cell_noise(self, schema: Schema, charges: Sequence[Charge], columns: tuple[str, ...]) -> float | None:
         """None: nothing was counted."""
@@ -332,7 +342,7 @@ class Request:
     """
 
     rows: int
-    labels: Tensor | None = None
+    labels: NDArray[np.int64] | None = None
     chosen: bool = False
 
 
@@ -340,8 +350,8 @@ class Request:
 class Drawn:
     """Synthetic records as arrays, and their classes."""
 
-    x: Tensor
-    labels: Tensor | None
+    x: NDArray[np.float32]
+    labels: NDArray[np.int64] | None
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,12 +26,13 @@ from understudy.run.fit import fit
 from understudy.schema import Binary, CodeBlock, CodeSchema
 from understudy.synthesizers.codes import queries
 from understudy.synthesizers.codes.denoising import believed_counts, believed_pairs
+from understudy.synthesizers.codes.drawing import draw_repeats, first_arrivals
 from understudy.synthesizers.codes.queries import CodeCounts, LengthCounts, PairCounts, RepeatSums
 from understudy.synthesizers.codes.recipe import CODE_COUNTS, CODE_PAIRS, LENGTHS, REPEATS, UNDERSTUDY_CODES
-from understudy.synthesizers.codes.repeats import chance_of_repeats, draw_repeats
+from understudy.synthesizers.codes.repeats import chance_of_repeats
 from understudy.synthesizers.codes.statistics import known_lengths
 from understudy.synthesizers.codes.weighing import compared_items, weighing
-from understudy.synthesizers.codes.without_replacement import arrivals, first_arrivals
+from understudy.synthesizers.codes.without_replacement import arrivals
 from understudy.synthesizers.shared.parts import LABELS
 
 CODES = tuple(f"c{number}" for number in range(12))
@@ -166,11 +167,9 @@ def test_chances_of_arrival_agree_with_drawing() -> None:
     lengths = torch.tensor([5.0])
     chances = arrivals(scores.softmax(dim=1), lengths, 60)[0][0]
     assert float(chances.sum()) == pytest.approx(5.0, abs=1e-3)
-    source = torch.Generator().manual_seed(1)
-    drawn, counted = first_arrivals(
-        scores.softmax(dim=1).expand(20_000, -1), torch.full((20_000,), 5), 60, source
-    )
-    found = torch.bincount(drawn[counted], minlength=60) / 20_000
+    source, each = np.random.default_rng(1), np.repeat(scores.softmax(dim=1).numpy(), 20_000, axis=0)
+    drawn, counted = first_arrivals(each, np.full(20_000, 5), 60, source)
+    found = torch.from_numpy(np.bincount(drawn[counted], minlength=60) / 20_000)
     assert float((found - chances).abs().max()) < 0.03
     assert float((found - 5 * scores.softmax(dim=1)[0]).abs().max()) > 0.08  # with replacement would be seen
 
@@ -184,9 +183,9 @@ def test_the_derivative_of_chances_is_exact() -> None:
 
 def test_every_length_up_to_all_codes_can_be_drawn() -> None:
     """A record gets exactly as many different codes as asked, none and all of them included."""
-    lengths = torch.tensor([0, 1, 7])
-    drawn, counted = first_arrivals(torch.ones(3, 7) / 7, lengths, 7, torch.Generator().manual_seed(1))
-    assert counted.sum(dim=1).tolist() == lengths.tolist()
+    lengths, rates = np.array([0, 1, 7]), np.full((3, 7), 1 / 7, dtype=np.float32)
+    drawn, counted = first_arrivals(rates, lengths, 7, np.random.default_rng(1))
+    assert counted.sum(axis=1).tolist() == lengths.tolist()
     assert len(set(drawn[2].tolist())) == 7
 
 
@@ -196,17 +195,17 @@ def test_a_group_arrives_as_often_as_its_codes_would() -> None:
     rates, rows = (rates / rates.sum())[None], 20_000
     chances, time = arrivals(rates, torch.tensor([4.0]), 10)
     assert float(chances[0, :10].sum() + time[0, 0] * rates[0, 10]) == pytest.approx(4.0, abs=1e-3)
-    source = torch.Generator().manual_seed(1)
-    drawn, counted = first_arrivals(rates.expand(rows, -1), torch.full((rows,), 4), 10, source)
-    found = torch.bincount(drawn[counted], minlength=11) / rows
+    source, each = np.random.default_rng(1), np.repeat(rates.numpy(), rows, axis=0)
+    drawn, counted = first_arrivals(each, np.full(rows, 4), 10, source)
+    found = np.bincount(drawn[counted], minlength=11) / rows
     assert float(found[10]) == pytest.approx(float(time[0, 0] * rates[0, 10]), rel=0.06)
 
 
 def test_repetitions_have_the_published_mean() -> None:
     """A code that is repeated 0.7 times on average is drawn so, and no count exceeds the largest."""
     chance = chance_of_repeats(np.array([7000.0]), np.array([10_000.0]), 0.0, 4)
-    drawn = draw_repeats(torch.full((50_000,), float(chance[0])), 4, torch.Generator().manual_seed(1))
-    assert float(drawn.double().mean()) == pytest.approx(0.7, abs=0.02)
+    drawn = draw_repeats(np.full(50_000, chance[0]), 4, np.random.default_rng(1))
+    assert float(drawn.mean()) == pytest.approx(0.7, abs=0.02)
     assert int(drawn.max()) == 3
     assert chance_of_repeats(np.array([-5.0]), np.array([10.0]), 0.0, 4)[0] == 0.0
 

@@ -348,7 +348,8 @@ def test_images_are_drawn_again_until_the_labeller_is_certain(release: Release) 
         model = build_image_model(recipe, TINY_IMAGES)
         assert model.labeller is not None
         model.labeller.head.copy_(3 * torch.randn_like(model.labeller.head))
-    weights, card = model.state_dict(), replace(release.card, label_weights=(0.5, 0.5))
+    weights = {name: one.numpy() for name, one in model.state_dict().items()}
+    card = replace(release.card, label_weights=(0.5, 0.5))
 
     def sureness(certainty: float) -> np.ndarray:
         drawn = Release(card, weights).sample(400, seed=3, certainty=certainty)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from understudy.synthesizers.marginals.given import narrowed
 from understudy.synthesizers.marginals.mixture import (
     Mixture,
     Targets,
@@ -180,22 +181,19 @@ def test_leans_lie_within_one_and_have_no_mean(ordered: bool) -> None:
 
 def test_what_is_given_is_weighed_as_bayes_does() -> None:
     """Given sets of outcomes of two columns, classes and components have the chances that enumeration gives."""
-    source = torch.Generator().manual_seed(0)
-    widths, classes = (3, 2, 4), torch.tensor([0.3, 0.7])
-    scores = torch.rand(2, 5, 9, generator=source)
-    chances = torch.cat(
-        [piece / piece.sum(-1, keepdim=True) for piece in torch.split(scores, widths, -1)], -1
-    )
-    shares = torch.rand(2, 5, generator=source)
-    mixture = Mixture(widths, shares / shares.sum(1, keepdim=True), chances)
-    first, third = torch.tensor([1.0, 0, 1]), torch.tensor([0.0, 1, 0, 0])
-    left, by_class = mixture.given({0: first.double(), 2: third.double()}, classes)
-    by_hand = mixture.shares * classes[:, None] * (chances[..., 0] + chances[..., 2]) * chances[..., 6]
-    assert torch.allclose(by_class.float(), by_hand.sum(dim=1), atol=1e-6)
-    assert torch.allclose((left.shares * by_class[:, None]).float(), by_hand, atol=1e-6)
-    kept = chances[..., :3] * first
-    assert torch.allclose(left.chances[..., :3].float(), kept / kept.sum(-1, keepdim=True), atol=1e-6)
-    assert torch.allclose(left.chances[..., 3:5].float(), chances[..., 3:5])
+    source = np.random.default_rng(0)
+    classes, shares = np.array([0.3, 0.7]), source.random((2, 5))
+    shares /= shares.sum(axis=1, keepdims=True)
+    pieces = [source.random((2, 5, width)) for width in (3, 2, 4)]
+    chances = np.concatenate([piece / piece.sum(axis=-1, keepdims=True) for piece in pieces], axis=-1)
+    first, third = np.array([1.0, 0, 1]), np.array([0.0, 1, 0, 0])
+    left, kept, by_class = narrowed((3, 2, 4), shares, chances, {0: first, 2: third}, classes)
+    by_hand = shares * classes[:, None] * (chances[..., 0] + chances[..., 2]) * chances[..., 6]
+    np.testing.assert_allclose(by_class, by_hand.sum(axis=1))
+    np.testing.assert_allclose(left * by_class[:, None], by_hand)
+    possible = chances[..., :3] * first
+    np.testing.assert_allclose(kept[..., :3], possible / possible.sum(axis=-1, keepdims=True))
+    np.testing.assert_allclose(kept[..., 3:5], chances[..., 3:5])
 
 
 def test_components_are_bounded_whatever_the_number_of_classes() -> None:

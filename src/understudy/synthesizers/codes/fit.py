@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from torch import Tensor, nn
 
 from understudy.schema import CodeSchema
 from understudy.synthesizers.codes.denoising import believed_counts
-from understudy.synthesizers.codes.model import CodeModel, build_code_model, groups_of
+from understudy.synthesizers.codes.model import build_code_model, groups_of
 from understudy.synthesizers.codes.queries import CodeCounts, LengthCounts, PairCounts, RepeatSums
 from understudy.synthesizers.codes.recipe import CODE_COUNTS, CODE_PAIRS, LENGTHS, REPEATS
 from understudy.synthesizers.codes.repeats import chance_of_repeats
@@ -30,7 +31,7 @@ from understudy.synthesizers.codes.weighing import compared_items, weighing
 from understudy.synthesizers.shared.counts import CountFitter, precision_weights, single
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from collections.abc import Mapping
 
     from understudy.door.door import Door
     from understudy.schema import Schema
@@ -46,7 +47,30 @@ _CAUTION = 4.0
 is loud."""
 
 
-class CodesFitter(CountFitter[CodeModel, CodeStatistics]):
+class CodeRates(nn.Module):
+    """What learns: logarithms of rates, and of chances of components. What was published goes with it into the file.
+
+    Args:
+        shapes: of the weights of the model.
+        statistics: what was published.
+    """
+
+    def __init__(self, shapes: Mapping[str, tuple[int, ...]], statistics: CodeStatistics) -> None:
+        super().__init__()
+        spread = torch.zeros(statistics.start.shape[1])
+        spread[statistics.compared] = _SPREAD
+        scores = torch.randn(shapes["scores"]) * spread + statistics.start[:, None]
+        self.scores = nn.Parameter(scores)
+        self.mixing = nn.Parameter(torch.zeros(shapes["mixing"]))
+        for name in ("lengths", "length_groups", "frequent", "within", "repeats"):
+            self.register_buffer(name, getattr(statistics, name).clone())
+
+    def forward(self) -> tuple[Tensor, Tensor]:
+        """The rates of all items, of shape (classes, components, items), and the chances of components by length."""
+        return self.scores.softmax(dim=-1), self.mixing.softmax(dim=-1)
+
+
+class CodesFitter(CountFitter[CodeRates, CodeStatistics]):
     """The state of the free training on code sets.
 
     Args:
@@ -86,7 +110,7 @@ class CodesFitter(CountFitter[CodeModel, CodeStatistics]):
                 for row, total in zip(codes, lengths.mentions, strict=True)
             ]
         )
-        items = Items.of(believed, groups_of(schema).numpy(), recipe.frequent)
+        items = Items.of(believed, groups_of(schema), recipe.frequent)
         found = assembled(lengths, items, noise)
         if size > 1 and recipe.pair_share > 0:
             found = self._with_pairs(door, found, items, lengths)
@@ -112,7 +136,7 @@ class CodesFitter(CountFitter[CodeModel, CodeStatistics]):
         pairs, noise = seen.value.numpy() / count, seen.deviation / count
         return with_pairs(found, compared, chosen.weights, pairs, noise)
 
-    def _new_generator(self) -> CodeModel:
+    def _new_generator(self) -> CodeRates:
         """A mixture that knows lengths and repetitions and starts near the rates of single items.
 
         Components differ at first in what was compared, and in nothing else: other codes keep no company.
@@ -121,14 +145,7 @@ class CodesFitter(CountFitter[CodeModel, CodeStatistics]):
         heard = known.noise[known.noise > 0]
         self._caution = _CAUTION / float(heard.pow(-2).sum()) if len(heard) else 0.0
         self._precision = precision_weights(known.noise, (True, len(known.compared) > 0))
-        model = build_code_model(self._recipe, self._schema)
-        spread = torch.zeros(known.start.shape[1])
-        spread[known.compared] = _SPREAD
-        with torch.no_grad():
-            model.scores.mul_(spread).add_(known.start[:, None])
-            for name in ("lengths", "length_groups", "frequent", "within", "repeats"):
-                getattr(model, name).copy_(getattr(known, name))
-        return model
+        return CodeRates(build_code_model(self._recipe, self._schema).shapes, known)
 
     def _loss(self) -> Tensor:
         """The squared distance of expected items and pairs from the published ones."""

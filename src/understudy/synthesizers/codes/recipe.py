@@ -201,6 +201,11 @@ class CodesRecipe(RecipeDefaults):
 
         return CodesFitter(self, schema, seed, on_the_cpu(self.name, device))
 
+    @property
+    def draws_by_network(self) -> bool:
+        """No: the model draws by itself."""
+        return False
+
     def model(self, schema: Schema) -> CodeModel:
         """The mixture."""
         from understudy.synthesizers.codes.model import build_code_model

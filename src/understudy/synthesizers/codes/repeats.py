@@ -5,18 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
-from torch import Tensor
+
+from understudy.synthesizers.codes.drawing import SURE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
 
-__all__ = ["chance_of_repeats", "draw_repeats"]
-
-_SURE = 1 - 1e-6
-"""The largest chance of one more; at 1 all numbers up to the largest would be equally likely."""
+__all__ = ["chance_of_repeats"]
 
 
 def chance_of_repeats(extra: Floats, codes: Floats, noise: float, most: int) -> Floats:
@@ -41,7 +38,7 @@ def chance_of_repeats(extra: Floats, codes: Floats, noise: float, most: int) -> 
 
 def _chance_for(means: Floats, most: int) -> Floats:
     """The chance of one more at which the mean number of repetitions, at most `most` − 1, is as given; by halving."""
-    low, high = np.zeros_like(means), np.full_like(means, _SURE)
+    low, high = np.zeros_like(means), np.full_like(means, SURE)
     for _ in range(60):
         middle = (low + high) / 2
         below = _mean(middle, most) < means
@@ -53,11 +50,3 @@ def _mean(chance: Floats, most: int) -> Floats:
     """The mean of a geometric number that is known to be below `most`."""
     found: Floats = chance / (1 - chance) - most * chance**most / (1 - chance**most)
     return found
-
-
-def draw_repeats(chance: Tensor, most: int, source: torch.Generator) -> Tensor:
-    """A number of repetitions for each chance: geometric, drawn again as long as it is not below `most`."""
-    uniform = torch.rand(chance.shape, generator=source, dtype=torch.float64)
-    sure = chance.to(torch.float64).clamp(1e-12, _SURE)
-    drawn = (1 - uniform * (1 - sure**most)).log() / sure.log()
-    return drawn.floor().clamp(0, most - 1).to(torch.int64)

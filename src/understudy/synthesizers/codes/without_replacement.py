@@ -1,4 +1,4 @@
-"""Drawing some number of different codes in proportion to their rates, and the chances of that.
+"""The chances of drawing some number of different codes in proportion to their rates.
 
 Think of a race: each code arrives after an exponential time with its own rate, and the first L of them make up the
 record. That is drawing L codes one by one without replacement (Luce, 1959). By the time t at which L codes are expected
@@ -14,7 +14,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-__all__ = ["arrivals", "first_arrivals"]
+__all__ = ["arrivals"]
 
 _ROUNDS = 8
 
@@ -57,37 +57,3 @@ def _missing(left: Tensor, again: Tensor, wanted: Tensor) -> Tensor:
 def _speed(left: Tensor, rates: Tensor, again: Tensor) -> Tensor:
     """How many codes arrive per unit of time."""
     return ((left * rates).sum(dim=-1, keepdim=True) + again).clamp(min=1e-12)
-
-
-def first_arrivals(
-    rates: Tensor, lengths: Tensor, single: int, source: torch.Generator
-) -> tuple[Tensor, Tensor]:
-    """Draw the first arrivals of each row's race.
-
-    Args:
-        rates: one row per record.
-        lengths: how many arrivals each record gets.
-        single: as for `arrivals`.
-        source: where the randomness comes from.
-
-    Returns:
-        items in the order of their arrival, groups as often as they arrive, and which of them count; both of shape
-        (rows, longest). A row has fewer if there are no more.
-    """
-    longest = int(lengths.max()) if len(lengths) else 0
-    times = _waits(rates[:, :single].shape, source) / rates[:, :single]
-    items = torch.arange(single).expand(len(rates), -1)
-    groups = rates[:, single:]
-    if groups.shape[1] and longest:
-        again = _waits((len(rates), longest), source) / groups.sum(dim=1, keepdim=True)
-        which = torch.multinomial(groups, longest, replacement=True, generator=source)
-        times = torch.cat([times, again.cumsum(dim=1)], dim=1)
-        items = torch.cat([items, single + which], dim=1)
-    longest = min(longest, times.shape[1])
-    order = times.topk(longest, dim=1, largest=False).indices
-    return items.gather(1, order), torch.arange(longest) < lengths[:, None]
-
-
-def _waits(shape: tuple[int, ...], source: torch.Generator) -> Tensor:
-    """Exponential times with rate 1."""
-    return -torch.rand(shape, generator=source).clamp(min=1e-12).log()

@@ -16,14 +16,12 @@ from understudy.synthesizers.embedding.labeller import Labeller
 from understudy.synthesizers.embedding.planes import halvings
 from understudy.synthesizers.embedding.recipe import LinearLabeller
 from understudy.synthesizers.embedding.warping import warped
-from understudy.synthesizers.model import Model
-from understudy.synthesizers.protocol import Drawn
+from understudy.synthesizers.network import NetworkModel
 from understudy.synthesizers.shared.latents import draw_latent, image_shape
 
 if TYPE_CHECKING:
     from understudy.schema import Schema
     from understudy.synthesizers.embedding.recipe import EmbeddingRecipe, UpsamplingGenerator
-    from understudy.synthesizers.protocol import Request
 
 __all__ = ["ImageModel", "Upsampler", "build_image_model", "doubtful"]
 
@@ -76,7 +74,7 @@ class Upsampler(nn.Module):
         return torch.tanh(painted[:, :, : self.shape[1], : self.shape[2]] / 2)
 
 
-class ImageModel(Model):
+class ImageModel(NetworkModel):
     """What is released: the generator and, where the recipe has one, the labeller of its images.
 
     Args:
@@ -101,32 +99,32 @@ class ImageModel(Model):
         self._sure = recipe.grouping.certainty if grouped else self.certainty
         self._latent, self._warp = recipe.latent, recipe.warp_for(schema)
 
-    def draw(self, request: Request, source: torch.Generator) -> Drawn:
+    def made(
+        self, rows: int, labels: Tensor | None, source: torch.Generator, *, chosen: bool
+    ) -> tuple[Tensor, Tensor | None]:
         """Images with their labels: as asked for, or as the labeller sees them if there is one.
 
         An image whose class the labeller is not certain of is drawn again. After the last try a class that was chosen
         stands, and otherwise the labeller's is taken.
         """
-        labels, certainty = request.labels, self.certainty
+        certainty = self.certainty
         if self.shares is not None:
-            labels, certainty = (
-                torch.multinomial(self.shares, request.rows, True, generator=source),
-                self._sure,
-            )
+            labels, certainty = torch.multinomial(self.shares, rows, True, generator=source), self._sure
         assert labels is not None
+        assert len(labels) == rows
         made = self._made(labels, source)
         if self.labeller is None or certainty is None:
-            return Drawn(made, None if self.shares is not None else labels)
+            return made, None if self.shares is not None else labels
         seen = self.labeller(made).softmax(dim=1)
-        for _ in range(TRIES if request.chosen or certainty > 0 else 0):
+        for _ in range(TRIES if chosen or certainty > 0 else 0):
             again = doubtful(seen, labels, certainty)
             if not len(again):
                 break
             made[again] = self._made(labels[again], source)
             seen[again] = self.labeller(made[again]).softmax(dim=1)
         if self.shares is not None:
-            return Drawn(made, None)
-        return Drawn(made, labels if request.chosen else seen.argmax(dim=1))
+            return made, None
+        return made, labels if chosen else seen.argmax(dim=1)
 
     def _made(self, labels: Tensor, source: torch.Generator) -> Tensor:
         made: Tensor = self.generator(draw_latent(self._latent, len(labels), source), labels)

@@ -5,22 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from understudy.synthesizers.gan.generators import Generator, build_generator
-from understudy.synthesizers.model import Model
-from understudy.synthesizers.protocol import Drawn
+from understudy.synthesizers.network import NetworkModel
 from understudy.synthesizers.shared.latents import draw_latent
 
 if TYPE_CHECKING:
     import torch
+    from torch import Tensor
 
     from understudy.schema import Schema
     from understudy.synthesizers.gan.recipe import GanRecipe
-    from understudy.synthesizers.protocol import Request
     from understudy.synthesizers.shared.parts import Latent
 
 __all__ = ["GanModel", "build_gan_model"]
 
 
-class GanModel(Model):
+class GanModel(NetworkModel):
     """A generator and the law of its input noise.
 
     Args:
@@ -33,10 +32,12 @@ class GanModel(Model):
         self.generator = generator
         self.latent = latent
 
-    def draw(self, request: Request, source: torch.Generator) -> Drawn:
+    def made(
+        self, rows: int, labels: Tensor | None, source: torch.Generator, *, chosen: bool
+    ) -> tuple[Tensor, Tensor | None]:
         """Records of the given classes."""
-        made = self.generator(draw_latent(self.latent, request.rows, source), request.labels)
-        return Drawn(made, request.labels)
+        del chosen  # a class that is asked for always stands
+        return self.generator(draw_latent(self.latent, rows, source), labels), labels
 
 
 def build_gan_model(recipe: GanRecipe, schema: Schema) -> GanModel:

@@ -69,7 +69,7 @@ class Answers:
     def describe(self, **asked: Any) -> None:
         """Keep what was asked for: names of `PublishedCounts` and tensors."""
         if self._door.private:
-            self.counts = replace(self.counts, **asked)
+            self.counts = replace(self.counts, **{name: one.numpy() for name, one in asked.items()})
 
 
 def drawn_towards(noisy: Tensor, public: Tensor, noise: float) -> Tensor:

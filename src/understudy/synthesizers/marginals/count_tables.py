@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
-    from torch import Tensor
 
     from understudy.schema import Column, TableSchema
     from understudy.synthesizers.marginals.columns import KnownColumn
@@ -52,7 +51,7 @@ def count_tables(
     label = () if schema.label is None else (schema.label,)
     words = [tuple(map(str, schema.label_classes or ()))] if label else []
     for purpose, noise in zip(PURPOSES, published.noises.tolist(), strict=True):
-        counts = getattr(published, NAMES[purpose]).double().numpy()
+        counts = getattr(published, NAMES[purpose]).astype(np.float64)
         if not len(counts):
             continue
         tables = _tables(purpose, published, naming, label, words)
@@ -82,7 +81,7 @@ def _tables(
                 yield (name,), [axis]
     elif purpose == PILES:
         for place, size in published.looked_sizes([one.column for one in naming.known]).items():
-            cells = published.looked[published.looked[:, 0] == place, 1].numpy()
+            cells = published.looked[published.looked[:, 0] == place, 1]
             yield (names[place],), [naming.single(place, cells)[:size]]
     elif purpose == LABEL_PAIRS:
         for place, name in enumerate(names):
@@ -147,12 +146,12 @@ class _Naming:
         first, last = self._ends(known)
         return _ranges(known.column.grid, first, last) + missing
 
-    def groups(self, groups: Tensor) -> list[list[str]]:
+    def groups(self, groups: Ints) -> list[list[str]]:
         """The groups of every column."""
         widths = [one.width for one in self.known]
         found, start = [], 0
         for place, (width, size) in enumerate(zip(widths, group_sizes(groups, widths), strict=True)):
-            group = groups[start : start + width].numpy()
+            group = groups[start : start + width]
             names = self.outcomes(place) if size else []
             found.append([self._group(place, names, np.flatnonzero(group == i)) for i in range(size)])
             start += width

@@ -15,13 +15,12 @@ import torch
 from understudy.door.query import Published
 from understudy.schema import TableSchema
 from understudy.synthesizers.marginals.answers import Answers
+from understudy.synthesizers.marginals.arrays import arrays_of, columns_from
 from understudy.synthesizers.marginals.asking import First, Questions
 from understudy.synthesizers.marginals.columns import table_columns
 from understudy.synthesizers.marginals.mixture import Mixture, Targets, components_for, started, stepped
-from understudy.synthesizers.marginals.model import weights_of
 from understudy.synthesizers.marginals.published import PublishedCounts
 from understudy.synthesizers.marginals.recipe import SCORES, TRIPLES
-from understudy.synthesizers.marginals.tensors import columns_from
 from understudy.synthesizers.shared.beginning import class_shares, label_counts, row_count
 from understudy.synthesizers.shared.free_fitter import parts_of
 from understudy.synthesizers.shared.parts import LABELS, ROWS
@@ -126,7 +125,9 @@ class MarginalsFitter:
         mixture = self._mixture
         if self._others is not None:
             mixture = mixture.beside(self._others[1], self._active)
-        return {**weights_of(mixture, self._known), **self._counts.named()}
+        known = {**arrays_of(self._known), **self._counts.named()}
+        told = {name: torch.from_numpy(one) for name, one in known.items()}
+        return {"shares": mixture.shares, "chances": mixture.chances, **told}
 
     def state(self) -> dict[str, Tensor]:
         """Everything that a resumed run needs, what was published included, as named tensors."""
@@ -151,9 +152,10 @@ class MarginalsFitter:
         self.steps = int(run["steps"])
         self.label_weights = tuple(run["label-weights"].tolist()) or None
         self._questions = self._asked_with(float(run["count"]))
-        self._known = columns_from(self._columns, model)
+        arrays = {name: one.numpy() for name, one in model.items()}
+        self._known = columns_from(self._columns, arrays)
         self._active = tuple(run["active"].tolist())
-        self._counts = PublishedCounts.of(model)
+        self._counts = PublishedCounts.of(arrays)
         self._targets = Targets.of(part["targets"])
         mixture = Mixture(tuple(model["widths"].tolist()), model["shares"], model["chances"])
         self._mixture = mixture.only(self._active)

@@ -15,7 +15,7 @@ import numpy as np
 from understudy.synthesizers.marginals.columns import Scale
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
 
-__all__ = ["Pieces", "pieces_within", "possible_outcomes"]
+__all__ = ["Pieces", "narrowed", "pieces_within", "possible_outcomes"]
 
 _NEAR = 1e-6
 """The part of a grid's unit by which a value may miss a bound and still be within."""
@@ -155,3 +155,31 @@ def _first(size: int, true_from: Callable[[Ints], NDArray[np.bool_]]) -> int:
         else:
             low = middle + 1
     return low
+
+
+def narrowed(
+    widths: Sequence[int], shares: Floats, chances: Floats, possible: Mapping[int, Floats], classes: Floats
+) -> tuple[Floats, Floats, Floats]:
+    """Shares and chances of the mixture of records that are possible, and the probability of each class with one.
+
+    Columns are independent within a component, so what is left is a mixture again: components are weighed by how
+    possible their records are, and their chances kept where they are possible.
+
+    Args:
+        widths: how many outcomes each column has.
+        shares: of each component within its class, of shape (classes, components).
+        chances: of all outcomes side by side, of shape (classes, components, outcomes).
+        possible: for some columns, by place, the share of each outcome that is possible, in [0, 1].
+        classes: the share of each class.
+    """
+    likely = shares * classes[:, None]
+    pieces = np.split(chances, np.cumsum(widths)[:-1], axis=-1)
+    for column, share in possible.items():
+        kept = pieces[column] * share
+        held = kept.sum(axis=-1, keepdims=True)
+        pieces[column] = np.where(held > 0, kept / np.maximum(held, 1e-300), share / max(share.sum(), 1e-300))
+        likely = likely * held[:, :, 0]
+    by_class: Floats = likely.sum(axis=1)
+    left = likely / np.maximum(by_class[:, None], 1e-300)
+    left[by_class == 0] = 1 / left.shape[1]
+    return left, np.concatenate(pieces, axis=-1), by_class

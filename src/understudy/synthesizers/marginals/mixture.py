@@ -135,28 +135,6 @@ class Mixture:
     shares: Tensor
     chances: Tensor
 
-    def given(self, possible: Mapping[int, Tensor], classes: Tensor) -> tuple[Mixture, Tensor]:
-        """The mixture of records that are possible, and the probability of each class with such a record.
-
-        Columns are independent within a component, so what is left is a mixture again: components are weighed by how
-        possible their records are, and their chances kept where they are possible.
-
-        Args:
-            possible: for some columns, by place, the share of each outcome that is possible, in [0, 1].
-            classes: the share of each class.
-        """
-        likely = (self.shares * classes[:, None]).double()
-        pieces = list(torch.split(self.chances.double(), list(self.widths), dim=-1))
-        for column, share in possible.items():
-            kept = pieces[column] * share
-            held = kept.sum(dim=-1, keepdim=True)
-            pieces[column] = torch.where(held > 0, kept / held.clamp(min=1e-300), share / share.sum())
-            likely = likely * held[:, :, 0]
-        by_class = likely.sum(dim=1)
-        shares = likely / by_class[:, None].clamp(min=1e-300)
-        shares[by_class == 0] = 1 / shares.shape[1]
-        return Mixture(self.widths, shares, torch.cat(pieces, dim=-1)), by_class
-
     def only(self, places: Sequence[int]) -> Mixture:
         """The mixture of some of the columns."""
         pieces = torch.split(self.chances, list(self.widths), dim=-1)

@@ -2,31 +2,29 @@
 
 To draw a record, a component of its class is drawn, then an outcome of each column by the component's chances, and
 within the outcome of a number a value from the published distribution. Within a component columns are independent, so
-whatever is known about some columns tells about the others through the component alone (`Mixture.given`).
+whatever is known about some columns tells about the others through the component alone (`given`).
 """
 
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from understudy.errors import NoSuchRecords, PlanError, ReleaseError
 from understudy.schema import TableSchema
+from understudy.synthesizers.marginals.arrays import DTYPES, columns_from, misfit_of_columns
 from understudy.synthesizers.marginals.columns import Scale, table_columns
 from understudy.synthesizers.marginals.count_tables import count_tables
-from understudy.synthesizers.marginals.given import pieces_within, possible_outcomes
-from understudy.synthesizers.marginals.mixture import Mixture
+from understudy.synthesizers.marginals.given import narrowed, pieces_within, possible_outcomes
 from understudy.synthesizers.marginals.published import PublishedCounts, misfit_of_counts
-from understudy.synthesizers.marginals.tensors import DTYPES, columns_from, misfit_of_columns, tensors_of
-from understudy.synthesizers.model import Model
+from understudy.synthesizers.model import Model, misfit_by_names
 from understudy.synthesizers.protocol import Drawn
+from understudy.synthesizers.shared.drawing import cumulative, drawn
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -40,21 +38,14 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
 
-__all__ = ["TableModel", "table_model", "weights_of"]
+__all__ = ["TableModel", "table_model"]
 
-_COUNTS = {name: one.dtype for name, one in PublishedCounts().named().items()}
-_DTYPES = {"shares": torch.float32, "chances": torch.float32, **DTYPES, **_COUNTS}
+_COUNTS = {name: one.dtype.type for name, one in PublishedCounts().named().items()}
+_DTYPES: dict[str, type[np.generic]] = {"shares": np.float32, "chances": np.float32, **DTYPES, **_COUNTS}
 _MOST_PER_NUMBER = 2**17
 """Numbers that describe the outcomes of one column, at most."""
-_BELOW_ONE = 1 - 2**-30
-"""The greatest random number: with the number of a row added it must not round to the next row."""
 _NEVER = 1e-9
 """A value of a column with a smaller probability is there only because no chance is ever exactly zero."""
-
-
-def weights_of(mixture: Mixture, known: Sequence[KnownColumn]) -> dict[str, Tensor]:
-    """What is released, as named tensors."""
-    return {"shares": mixture.shares, "chances": mixture.chances, **tensors_of(known)}
 
 
 class TableModel(Model):
@@ -65,79 +56,91 @@ class TableModel(Model):
         classes: how many; 1 without a label.
     """
 
-    shares: Tensor
-    chances: Tensor
-    widths: Tensor
-
     def __init__(self, columns: tuple[TableColumn, ...], classes: int) -> None:
-        super().__init__()
         self.columns, self.classes = columns, classes
         self._pieces: dict[str, Pieces] = {}
-        for name, dtype in _DTYPES.items():
-            self.register_buffer(name, torch.zeros(0, dtype=dtype))
+        self._weights: Mapping[str, NDArray[Any]] = {}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Shares, chances, and what describes the outcomes."""
+        return tuple(_DTYPES)
+
+    @property
+    def most_numbers(self) -> int:
+        """Nothing is known before the file, and nothing allocated."""
+        return 0
 
     @property
     def most_bytes(self) -> int:
         """A bound for reading a file: how many outcomes there are is known only from the file."""
         return 8 * (2**28 + _MOST_PER_NUMBER * len(self.columns))
 
-    def misfit(self, weights: Mapping[str, Tensor]) -> str | None:
+    def misfit(self, weights: Mapping[str, NDArray[Any]]) -> str | None:
         """Why these are not weights of such a table, as the end of a sentence; None if they are."""
-        problem = self._misfit_by_names(weights, _DTYPES)
+        problem = misfit_by_names(weights, _DTYPES)
         problem = problem or misfit_of_columns(self.columns, weights)
         problem = problem or misfit_of_counts(self.columns, self.classes, weights)
         if problem is not None:
             return problem
         shares, chances = weights["shares"], weights["chances"]
-        if shares.dim() != 2 or len(shares) != self.classes or shares.shape[1] < 1:
+        if shares.ndim != 2 or len(shares) != self.classes or shares.shape[1] < 1:
             return f"shares has shape {tuple(shares.shape)}, but there are {self.classes} classes"
         if chances.shape != (*shares.shape, int(weights["widths"].sum())):
             return f"chances has shape {tuple(chances.shape)}, which does not fit shares and widths"
         if bool((shares < 0).any()) or bool((chances < 0).any()):
             return "shares and chances must not be negative"
-        sums = torch.stack([one.sum(-1) for one in torch.split(chances, weights["widths"].tolist(), -1)], -1)
-        if bool(((sums - 1).abs() > 1e-3).any()) or bool(((shares.sum(-1) - 1).abs() > 1e-3).any()):
+        sums = np.stack([one.sum(-1) for one in _split(chances, weights["widths"])], -1)
+        if bool((np.abs(sums - 1) > 1e-3).any()) or bool((np.abs(shares.sum(-1) - 1) > 1e-3).any()):
             return "shares of a class and chances of a column must have the sum 1"
         return None
 
-    def take(self, weights: Mapping[str, Tensor]) -> None:
+    def take(self, weights: Mapping[str, NDArray[Any]]) -> None:
         """Become the model with these weights."""
-        for name in _DTYPES:
-            setattr(self, name, weights[name])
+        self._weights = dict(weights)
 
-    @cached_property
-    def mixture(self) -> Mixture:
-        """Components: their shares within each class, and their chances of the outcomes of each column."""
-        return Mixture(tuple(self.widths.tolist()), self.shares, self.chances)
+    @property
+    def shares(self) -> NDArray[np.floating[Any]]:
+        """Of each component within its class, of shape (classes, components)."""
+        return self._weights["shares"]
+
+    @property
+    def chances(self) -> NDArray[np.floating[Any]]:
+        """Of the outcomes of all columns side by side, of shape (classes, components, outcomes)."""
+        return self._weights["chances"]
+
+    @property
+    def widths(self) -> Ints:
+        """How many outcomes each column has."""
+        return self._weights["widths"]
 
     @cached_property
     def known(self) -> tuple[KnownColumn, ...]:
-        """The columns with their outcomes, in the order of `mixture.widths`."""
-        return columns_from(self.columns, dict(self.named_buffers()))
+        """The columns with their outcomes, in the order of `widths`."""
+        return columns_from(self.columns, self._weights)
 
     def counts(self, schema: Schema) -> Iterator[CountTable]:
         """Everything that was counted, as it was published."""
         assert isinstance(schema, TableSchema)
-        return count_tables(PublishedCounts.of(dict(self.named_buffers())), self.known, schema)
+        return count_tables(PublishedCounts.of(self._weights), self.known, schema)
 
-    def draw(self, request: Request, source: torch.Generator) -> Drawn:
+    def draw(self, request: Request, source: np.random.Generator) -> Drawn:
         """Records of the given classes."""
-        labels = None if request.labels is None else request.labels.numpy()
+        labels = request.labels
         classes = np.zeros(request.rows, dtype=np.int64) if labels is None else labels
-        uniform = torch.rand(request.rows, generator=source, dtype=torch.float64).numpy()
-        component = _drawn(self._up_to_share, classes, uniform, self.shares.shape[1])
+        component = drawn(self._up_to_share, classes, source.random(request.rows), self.shares.shape[1])
         outcomes = self.outcomes(classes * self.shares.shape[1] + component, source)
-        return Drawn(torch.from_numpy(self.encoded(outcomes, source)), request.labels)
+        return Drawn(self.encoded(outcomes, source), labels)
 
-    def outcomes(self, components: Ints, source: torch.Generator) -> Ints:
+    def outcomes(self, components: Ints, source: np.random.Generator) -> Ints:
         """An outcome of every column for each of these components, numbered through all classes."""
         found = np.empty((len(components), len(self.known)), dtype=np.int64)
-        uniform = torch.rand(len(self.known), len(components), generator=source, dtype=torch.float64).numpy()
+        uniform = source.random((len(self.known), len(components)))
         for place, (column, up_to) in enumerate(zip(self.known, self._up_to_chance, strict=True)):
-            found[:, place] = _drawn(up_to, components, uniform[place], column.width)
+            found[:, place] = drawn(up_to, components, uniform[place], column.width)
         return found
 
-    def encoded(self, outcomes: Ints, source: torch.Generator) -> NDArray[np.float32]:
+    def encoded(self, outcomes: Ints, source: np.random.Generator) -> NDArray[np.float32]:
         """Records with these outcomes, each number drawn within its outcome."""
         rows, last = len(outcomes), self.columns[-1]
         made = np.zeros((rows, last.start + last.width), dtype=np.float32)
@@ -147,8 +150,7 @@ class TableModel(Model):
                 made[np.arange(rows), column.start + outcome] = 1
                 continue
             gone = np.zeros(rows, dtype=bool) if known.gone is None else outcome == known.gone
-            shape = (3, rows if known.outcomes is not None else 0)
-            uniform = torch.rand(shape, generator=source, dtype=torch.float64).numpy()
+            uniform = source.random((3, rows if known.outcomes is not None else 0))
             pieces = self._pieces.get(column.name)
             draw = known.drawn if pieces is None else pieces.drawn
             cells = draw(np.where(gone, 0, outcome), uniform)
@@ -157,9 +159,9 @@ class TableModel(Model):
                 made[:, column.start + 1] = gone
         return made
 
-    def given(self, known: Mapping[str, Allowed], classes: Tensor) -> tuple[TableModel, Tensor]:
+    def given(self, known: Mapping[str, Allowed], classes: Floats) -> tuple[TableModel, Floats]:
         """The same model with what is possible only, which is exact; and the probability of each class with it."""
-        possible: dict[int, Tensor] = {}
+        possible: dict[int, Floats] = {}
         made = TableModel(self.columns, self.classes)
         for place, one in enumerate(self.known):
             if (allowed := known.get(one.column.name)) is None:
@@ -167,28 +169,31 @@ class TableModel(Model):
             pieces = pieces_within(one, allowed)
             if pieces is not None:
                 made._pieces[one.column.name] = pieces
-            possible[place] = torch.from_numpy(possible_outcomes(one, allowed, pieces))
-            alone = self.mixture.given({place: possible[place]}, classes)[1]
+            possible[place] = possible_outcomes(one, allowed, pieces)
+            alone = self._narrowed({place: possible[place]}, classes)[2]
             if not float(alone.sum()) > _NEVER * float(classes.sum()):
                 raise NoSuchRecords(f"{allowed.text}: the generator makes no such records.")
-        mixture, by_class = self.mixture.given(possible, classes)
+        shares, chances, by_class = self._narrowed(possible, classes)
         if not float(by_class.sum()) > 0:
             asked = ", ".join(allowed.text for allowed in known.values())
             raise NoSuchRecords(f"{asked}: the generator makes no records with all of it together.")
-        made.take({**dict(self.named_buffers()), "shares": mixture.shares, "chances": mixture.chances})
+        made.take({**self._weights, "shares": shares, "chances": chances})
         return made, by_class
 
-    def distribution(self, column: str, classes: Tensor) -> tuple[Floats, Floats]:
+    def _narrowed(self, possible: Mapping[int, Floats], classes: Floats) -> tuple[Floats, Floats, Floats]:
+        shares, chances = self.shares.astype(np.float64), self.chances.astype(np.float64)
+        return narrowed(self.widths.tolist(), shares, chances, possible, classes)
+
+    def distribution(self, column: str, classes: Floats) -> tuple[Floats, Floats]:
         """Means and probabilities of the outcomes; that values are made round within them is left out."""
         place = next(i for i, one in enumerate(self.known) if one.column.name == column)
         known, first = self.known[place], sum(one.width for one in self.known[:place])
         grid = known.column.grid
         assert grid is not None
-        joint = (self.shares * classes[:, None]).double()
-        by_outcome = torch.einsum(
-            "cz,czo->o", joint, self.chances[:, :, first : first + known.width].double()
-        )
-        probabilities: Floats = by_outcome.numpy()[: known.width - known.column.missing]
+        joint = self.shares * classes[:, None]
+        chances = self.chances[:, :, first : first + known.width].astype(np.float64)
+        by_outcome: Floats = np.einsum("cz,czo->o", joint, chances)
+        probabilities = by_outcome[: known.width - known.column.missing]
         if known.outcomes is None:
             return grid.values(np.arange(grid.size)), probabilities
         stretches, which = known.outcomes.stretches, known.outcomes.which
@@ -197,53 +202,49 @@ class TableModel(Model):
         means = np.bincount(which, weights=held * middle) / np.bincount(which, weights=held)
         return means, probabilities
 
-    def completed(self, partial: Partial, classes: Tensor, source: torch.Generator) -> Drawn:
+    def completed(self, partial: Partial, classes: Floats, source: np.random.Generator) -> Drawn:
         """A component for each record by how likely it makes what is known of it; the rest is the component's."""
-        start = (self.shares * classes[:, None]).double().flatten().log().numpy()
+        with np.errstate(divide="ignore"):  # what is impossible has the logarithm -inf
+            start = np.log(self.shares * classes[:, None]).ravel()
+            logarithms = np.log(self._flat.astype(np.float64))
         likely = np.repeat(start[None], len(partial.x), axis=0)
         each = self.shares.shape[1]
         if partial.labels is not None:
             other = np.arange(self.classes).repeat(each) != partial.labels[:, None]
             likely[other & (partial.labels >= 0)[:, None]] = -np.inf
-        chances = torch.split(self.chances.flatten(0, 1).double().log(), self.widths.tolist(), dim=-1)
+        chances = _split(logarithms, self.widths)
         for known, chance, filled in zip(self.known, chances, partial.filled.T, strict=True):
-            likely[filled] += chance.numpy().T[known.outcome(partial.x[filled])]
+            likely[filled] += chance.T[known.outcome(partial.x[filled])]
         most = likely.max(axis=1, keepdims=True)
         if not np.isfinite(most).all():
             row = int(np.argmin(np.isfinite(most[:, 0]))) + 1
             raise ReleaseError(f"row {row}: the generator makes no records with these values together.")
         up_to = np.cumsum(np.exp(likely - most), axis=1)
-        uniform = torch.rand(len(up_to), 1, generator=source, dtype=torch.float64).numpy()
+        uniform = source.random((len(up_to), 1))
         component = np.minimum((up_to <= uniform * up_to[:, -1:]).sum(axis=1), len(start) - 1)
         made = self.encoded(self.outcomes(component, source), source)
         for column, filled in zip(self.columns, partial.filled.T, strict=True):
             place = slice(column.start, column.start + column.width)
             made[filled, place] = partial.x[filled, place]
-        labels = None if partial.labels is None else torch.from_numpy(component // each)
-        return Drawn(torch.from_numpy(made), labels)
+        return Drawn(made, None if partial.labels is None else component // each)
+
+    @property
+    def _flat(self) -> NDArray[np.floating[Any]]:
+        """The chances of the components of all classes, one below the other."""
+        return self.chances.reshape(-1, self.chances.shape[-1])
 
     @cached_property
     def _up_to_share(self) -> Floats:
-        return _cumulative(self.shares)
+        return cumulative(self.shares)
 
     @cached_property
     def _up_to_chance(self) -> list[Floats]:
-        pieces = torch.split(self.chances.flatten(0, 1), self.widths.tolist(), dim=-1)
-        return [_cumulative(piece) for piece in pieces]
+        return [cumulative(piece) for piece in _split(self._flat, self.widths)]
 
 
-def _cumulative(chances: Tensor) -> Floats:
-    """Cumulative chances of each row plus its number, in one increasing line, so that one search finds all."""
-    found: Floats = np.cumsum(chances.double().numpy(), axis=-1)
-    found = np.minimum(found / found[:, -1:], 1.0) + np.arange(len(found))[:, None]
-    return found.ravel()
-
-
-def _drawn(line: Floats, rows: Ints, uniform: Floats, width: int) -> Ints:
-    """An outcome of each of these rows of `_cumulative`."""
-    below_one = np.minimum(uniform, _BELOW_ONE)
-    found: Ints = np.searchsorted(line, rows + below_one, side="right") - rows * width
-    return np.clip(found, 0, width - 1)
+def _split(chances: NDArray[Any], widths: Ints) -> list[NDArray[Any]]:
+    """The chances of each column."""
+    return np.split(chances, np.cumsum(widths)[:-1], axis=-1)
 
 
 def table_model(schema: Schema) -> TableModel:

@@ -9,21 +9,22 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-import torch
+import numpy as np
 
 from understudy.synthesizers.marginals.recipe import COLUMNS, LABEL_PAIRS, PAIRS, PILES, PURPOSES, TRIPLES
-from understudy.synthesizers.shared.counts import Counts
 from understudy.synthesizers.shared.parts import LABELS, ROWS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from torch import Tensor
+    from numpy.typing import NDArray
 
     from understudy.door.query import Published
     from understudy.synthesizers.marginals.columns import TableColumn
+
+    Array = NDArray[Any]
 
 __all__ = ["MOST_LOOKED", "NAMES", "PublishedCounts", "group_sizes", "misfit_of_counts"]
 
@@ -42,16 +43,16 @@ NAMES = {
 """The field that holds the counts of each purpose."""
 
 
-def _none(*shape: int, dtype: torch.dtype = torch.int64) -> Tensor:
-    return torch.zeros(shape, dtype=dtype)
+def _none(*shape: int, dtype: type[np.generic] = np.int64) -> Array:
+    return np.zeros(shape, dtype=dtype)
 
 
-def _no_counts() -> Tensor:
-    return _none(0, dtype=torch.float32)
+def _no_counts() -> Array:
+    return _none(0, dtype=np.float32)
 
 
 @dataclass(frozen=True, eq=False)
-class PublishedCounts(Counts):
+class PublishedCounts:
     """Noisy counts of all tables of each kind one behind the other, and what was asked for.
 
     Args:
@@ -70,31 +71,35 @@ class PublishedCounts(Counts):
         triple_groups: the same in triples.
     """
 
-    noises: Tensor = field(default_factory=lambda: _none(len(PURPOSES), dtype=torch.float64))
-    row_count: Tensor = field(default_factory=_no_counts)
-    class_counts: Tensor = field(default_factory=_no_counts)
-    column_counts: Tensor = field(default_factory=_no_counts)
-    pile_counts: Tensor = field(default_factory=_no_counts)
-    label_pair_counts: Tensor = field(default_factory=_no_counts)
-    pair_counts: Tensor = field(default_factory=_no_counts)
-    triple_counts: Tensor = field(default_factory=_no_counts)
-    looked: Tensor = field(default_factory=lambda: _none(0, 2))
-    paired: Tensor = field(default_factory=lambda: _none(0, 2))
-    tripled: Tensor = field(default_factory=lambda: _none(0, 3))
-    pair_groups: Tensor = field(default_factory=lambda: _none(0))
-    triple_groups: Tensor = field(default_factory=lambda: _none(0))
+    noises: Array = field(default_factory=lambda: _none(len(PURPOSES), dtype=np.float64))
+    row_count: Array = field(default_factory=_no_counts)
+    class_counts: Array = field(default_factory=_no_counts)
+    column_counts: Array = field(default_factory=_no_counts)
+    pile_counts: Array = field(default_factory=_no_counts)
+    label_pair_counts: Array = field(default_factory=_no_counts)
+    pair_counts: Array = field(default_factory=_no_counts)
+    triple_counts: Array = field(default_factory=_no_counts)
+    looked: Array = field(default_factory=lambda: _none(0, 2))
+    paired: Array = field(default_factory=lambda: _none(0, 2))
+    tripled: Array = field(default_factory=lambda: _none(0, 3))
+    pair_groups: Array = field(default_factory=lambda: _none(0))
+    triple_groups: Array = field(default_factory=lambda: _none(0))
+
+    def named(self) -> dict[str, Array]:
+        """All of it as named arrays."""
+        return {one.name: getattr(self, one.name) for one in fields(self)}
 
     @classmethod
-    def of(cls, named: Mapping[str, Tensor]) -> PublishedCounts:
-        """The same from named tensors, among others."""
+    def of(cls, named: Mapping[str, Array]) -> PublishedCounts:
+        """The same from named arrays, among others."""
         return cls(**{one.name: named[one.name] for one in fields(cls)})
 
     def with_counts(self, purpose: str, seen: Published) -> PublishedCounts:
         """The same with the counts of a purpose."""
-        noises = self.noises.clone()
+        noises = self.noises.copy()
         noises[PURPOSES.index(purpose)] = seen.deviation
         values = [one[:MOST_LOOKED] for one in seen.values] if purpose == PILES else seen.values
-        kept = torch.cat([one.flatten() for one in values]).to(torch.float32)
+        kept = np.concatenate([one.flatten().numpy() for one in values]).astype(np.float32)
         return replace(self, noises=noises, **{NAMES[purpose]: kept})
 
     def expected(self, columns: Sequence[TableColumn], widths: Sequence[int], classes: int) -> dict[str, int]:
@@ -120,20 +125,20 @@ class PublishedCounts(Counts):
         return found
 
 
-def group_sizes(groups: Tensor, widths: Sequence[int]) -> list[int]:
+def group_sizes(groups: Array, widths: Sequence[int]) -> list[int]:
     """How many groups each column has."""
     if not len(groups):
         return [0] * len(widths)
-    return [int(one.max()) + 1 for one in torch.split(groups, list(widths))]
+    return [int(one.max()) + 1 for one in np.split(groups, np.cumsum(widths)[:-1])]
 
 
-def _cells(together: Tensor, groups: Tensor, widths: Sequence[int]) -> int:
+def _cells(together: Array, groups: Array, widths: Sequence[int]) -> int:
     sizes = group_sizes(groups, widths)
     return sum(math.prod(sizes[i] for i in one) for one in together.tolist())
 
 
-def misfit_of_counts(columns: Sequence[TableColumn], classes: int, named: Mapping[str, Tensor]) -> str | None:
-    """Why these tensors, some from a file, cannot be the counts of such a table, as the end of a sentence."""
+def misfit_of_counts(columns: Sequence[TableColumn], classes: int, named: Mapping[str, Array]) -> str | None:
+    """Why these arrays, some from a file, cannot be the counts of such a table, as the end of a sentence."""
     found, widths = PublishedCounts.of(named), named["widths"].tolist()
     problem = _misfit_of_places(columns, found) or _misfit_of_groups(found, widths)
     if problem is not None:
@@ -142,7 +147,7 @@ def misfit_of_counts(columns: Sequence[TableColumn], classes: int, named: Mappin
         return "noises must be one for each kind of counts, and not negative"
     for purpose, size in found.expected(columns, widths, classes).items():
         counts = named[NAMES[purpose]]
-        if counts.dim() != 1 or len(counts) not in {0, size}:
+        if counts.ndim != 1 or len(counts) not in {0, size}:
             return f"{NAMES[purpose]} has shape {tuple(counts.shape)}, not ({size},)"
     return None
 
@@ -151,7 +156,7 @@ def _misfit_of_places(columns: Sequence[TableColumn], found: PublishedCounts) ->
     """Why columns that were asked for together cannot be those of the table."""
     for name, size in {"looked": 2, "paired": 2, "tripled": 3}.items():
         asked = getattr(found, name)
-        if asked.dim() != 2 or asked.shape[1] != size:
+        if asked.ndim != 2 or asked.shape[1] != size:
             return f"{name} has shape {tuple(asked.shape)}, not (…, {size})"
         places = asked[:, :1] if name == "looked" else asked
         if bool((places < 0).any()) or bool((places >= len(columns)).any()):

@@ -183,6 +183,11 @@ class MarginalsRecipe(RecipeDefaults):
         on_the_cpu(self.name, device)
         return MarginalsFitter(self, schema, seed)
 
+    @property
+    def draws_by_network(self) -> bool:
+        """No: the model draws by itself."""
+        return False
+
     def model(self, schema: Schema) -> TableModel:
         """The mixture."""
         from understudy.synthesizers.marginals.model import table_model

@@ -1,4 +1,4 @@
-"""What is known of columns as named tensors, and back: for checkpoints and for the file of a release.
+"""What is known of columns as named arrays, and back: for checkpoints and for the file of a release.
 
 Columns have different numbers of outcomes, and numbers different numbers of stretches, so all of them lie one behind
 the other. What comes from a file is held against the schema before it is used.
@@ -6,10 +6,9 @@ the other. What comes from a file is held against the schema before it is used.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
 from understudy.synthesizers.marginals.columns import KnownColumn
 from understudy.synthesizers.marginals.outcomes import Outcomes
@@ -18,26 +17,26 @@ from understudy.synthesizers.marginals.piles import Stretches
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from torch import Tensor
+    from numpy.typing import NDArray
 
     from understudy.synthesizers.marginals.columns import TableColumn
 
-__all__ = ["DTYPES", "columns_from", "misfit_of_columns", "tensors_of"]
+__all__ = ["DTYPES", "arrays_of", "columns_from", "misfit_of_columns"]
 
-DTYPES = {
-    "widths": torch.int64,
-    "stretches": torch.int64,
-    "starts": torch.int64,
-    "which": torch.int64,
-    "masses": torch.float32,
-    "roundness": torch.float64,
+DTYPES: dict[str, type[np.generic]] = {
+    "widths": np.int64,
+    "stretches": np.int64,
+    "starts": np.int64,
+    "which": np.int64,
+    "masses": np.float32,
+    "roundness": np.float64,
 }
 """Outcomes of each column; stretches of each number; then, for all stretches, their first value, outcome and mass; and
 the shares of roundness of each number."""
 
 
-def tensors_of(known: Sequence[KnownColumn]) -> dict[str, Tensor]:
-    """The columns as named tensors."""
+def arrays_of(known: Sequence[KnownColumn]) -> dict[str, NDArray[Any]]:
+    """The columns as named arrays."""
     numbers = [(one.outcomes, one.round_shares) for one in known if one.outcomes is not None]
     found = {
         "widths": np.array([one.width for one in known]),
@@ -47,31 +46,31 @@ def tensors_of(known: Sequence[KnownColumn]) -> dict[str, Tensor]:
         "masses": _joined([outcomes.stretches.masses for outcomes, _ in numbers]),
         "roundness": _joined([shares for _, shares in numbers if shares is not None]),
     }
-    return {name: torch.from_numpy(array).to(DTYPES[name]) for name, array in found.items()}
+    return {name: array.astype(DTYPES[name]) for name, array in found.items()}
 
 
-def columns_from(columns: Sequence[TableColumn], named: Mapping[str, Tensor]) -> tuple[KnownColumn, ...]:
-    """The columns that `tensors_of` wrote."""
+def columns_from(
+    columns: Sequence[TableColumn], named: Mapping[str, NDArray[Any]]
+) -> tuple[KnownColumn, ...]:
+    """The columns that `arrays_of` wrote."""
     lengths = named["stretches"].tolist()
-    starts, which, masses = (
-        iter(torch.split(named[name].cpu(), lengths)) for name in ("starts", "which", "masses")
-    )
+    starts, which, masses = (iter(_split(named[name], lengths)) for name in ("starts", "which", "masses"))
     grids = [column.number for column in columns if column.number is not None]
-    roundness = iter(torch.split(named["roundness"].cpu(), [len(grid.strides) + 1 for grid in grids]))
+    roundness = iter(_split(named["roundness"], [len(grid.strides) + 1 for grid in grids]))
     found = []
     for column, width in zip(columns, named["widths"].tolist(), strict=True):
         if column.number is None:
             found.append(KnownColumn(column, width))
             continue
-        held = next(masses).double().numpy()
-        stretches = Stretches(next(starts).numpy(), held, column.size)
-        outcomes = Outcomes(stretches, next(which).numpy())
-        found.append(KnownColumn(column, width, outcomes, next(roundness).numpy()))
+        held = next(masses).astype(np.float64)
+        stretches = Stretches(next(starts), held, column.size)
+        outcomes = Outcomes(stretches, next(which))
+        found.append(KnownColumn(column, width, outcomes, next(roundness)))
     return tuple(found)
 
 
-def misfit_of_columns(columns: Sequence[TableColumn], named: Mapping[str, Tensor]) -> str | None:
-    """Why these tensors cannot describe the columns, as the end of a sentence; None if they can."""
+def misfit_of_columns(columns: Sequence[TableColumn], named: Mapping[str, NDArray[Any]]) -> str | None:
+    """Why these arrays cannot describe the columns, as the end of a sentence; None if they can."""
     grids = [column.number for column in columns if column.number is not None]
     widths, lengths = named["widths"].tolist(), named["stretches"].tolist()
     if len(widths) != len(columns) or len(lengths) != len(grids) or min([1, *widths, *lengths]) < 1:
@@ -99,6 +98,10 @@ def _fits(known: KnownColumn) -> bool:
         and int(starts[-1]) < column.size
         and np.array_equal(np.unique(which), np.arange(known.width - column.missing))
     )
+
+
+def _split(array: NDArray[Any], lengths: Sequence[int]) -> list[NDArray[Any]]:
+    return np.split(array, np.cumsum(lengths)[:-1]) if lengths else []
 
 
 def _joined(
