@@ -79,7 +79,7 @@ class MarginalsRecipe(RecipeDefaults):
     name: str
     summary: str
     source: str
-    components: int = 1000
+    components: int = 600
     steps: int = 900
     bins: int = 40
     tails: int = 2
@@ -90,11 +90,11 @@ class MarginalsRecipe(RecipeDefaults):
     columns: int = 32
     triples: int = 8
     class_share: float = 0.03
-    column_share: float = 0.11
-    pile_share: float = 0.04
-    label_share: float = 0.38
-    pair_share: float = 0.39
-    triple_share: float = 0.05
+    column_share: float = 0.13
+    pile_share: float = 0.05
+    label_share: float = 0.29
+    pair_share: float = 0.45
+    triple_share: float = 0.09
 
     def __post_init__(self) -> None:
         check_positive(
