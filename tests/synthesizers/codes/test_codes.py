@@ -248,7 +248,7 @@ def test_lengths_are_smooth_where_noise_hides_them_and_exact_where_it_does_not()
     source = np.random.default_rng(5)
     true = np.bincount(source.poisson(8, 80), minlength=40)
     noisy = known_lengths((true + source.normal(0, 16, 40))[None], (1.0,), 80.0, 16.0).chances[0]
-    assert noisy.max() < 0.5
+    assert noisy.max() < 0.6
     assert noisy.sum() == pytest.approx(1)
 
 
