@@ -31,7 +31,7 @@ def test_the_tutorial_of_codes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     session = walk((DOCS / "tutorials" / "codes.md").read_text("utf-8"), tmp_path, monkeypatch)
     patients, diabetic = session["patients"], session["diabetic"]
     assert abs(patients["I10"].mean() - 0.34) < 0.03
-    assert abs(diabetic["I10"].mean() - 0.60) < 0.1
+    assert abs(diabetic["I10"].mean() - 0.60) < 0.2
     assert patients["E66"].mean() < 0.01
 
 
@@ -136,7 +136,7 @@ def test_the_questions_of_the_tables_page(tmp_path: Path, monkeypatch: pytest.Mo
     import pandas as pd
 
     import understudy
-    from understudy.schema import Categorical, Integer
+    from understudy.schema import Categorical, Integer, save_schema
 
     chance = np.random.default_rng(0)
     values = {
@@ -151,6 +151,9 @@ def test_the_questions_of_the_tables_page(tmp_path: Path, monkeypatch: pytest.Mo
     columns = [Categorical(name, allowed, missing=name == "ward") for name, allowed in values.items()]
     schema = understudy.TableSchema((*columns, Integer("age", 0, 120)), label="outcome")
     understudy.fit(rows, schema, epsilon=3, rows=2000, steps=30, out=tmp_path / "release")
+    save_schema(schema, tmp_path / "patients.toml")
+    for name in ("patients.csv", "last-year.csv"):
+        rows.to_csv(tmp_path / name, index=False)
     (tmp_path / "partial.csv").write_text("sex,age\nf,40\nm,\n", encoding="utf-8")
     walk((DOCS / "tables.md").read_text("utf-8"), tmp_path, monkeypatch)
     assert len(pd.read_csv(tmp_path / "whole.csv")) == 2

@@ -84,7 +84,7 @@ def test_every_planted_bug_is_found_and_most_by_the_audit(capsys: pytest.Capture
     [
         ("one noise key for all draws of a run", "shared-noise"),
         ("halves of Box and Muller equal", "repeated-noise"),
-        ("only the first long code records are shortened", "code counts"),
+        ("only the first long code records weigh less", "code counts"),
         ("cells of piles chosen by exact counts", "little-noise"),
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
@@ -193,10 +194,10 @@ def coded():
 
 
 def test_code_counts_pass_and_are_caught_without_a_bound(monkeypatch):
-    """Codes have the noise that is charged; records that are not shortened fail the readings of codes and pairs."""
+    """Codes have the noise that is charged; long records that weigh as much as others fail the reading of codes."""
     assert coded() == set()
-    monkeypatch.setattr(code_queries, "shortened", lambda present, _kept: present)
-    assert {"code counts", "code pairs"} <= coded()
+    monkeypatch.setattr(code_queries, "weights", lambda entries, _full: np.ones(len(entries)))
+    assert "code counts" in coded()
 
 
 def test_long_repetitions_are_caught(monkeypatch):

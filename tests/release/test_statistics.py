@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from typer.testing import CliRunner
 
 from understudy.cli import app
@@ -160,14 +159,14 @@ def test_counts_are_written_by_the_command_and_hold_no_more_than_the_file(tmp_pa
 @pytest.mark.parametrize(
     ("name", "broken"),
     [
-        ("pair_counts", torch.zeros(3)),
-        ("paired", torch.tensor([[0, 9]])),
-        ("pair_groups", torch.tensor([5])),
-        ("noises", torch.full((7,), -1.0, dtype=torch.float64)),
-        ("looked", torch.zeros(2, dtype=torch.int64)),
+        ("pair_counts", np.zeros(3, np.float32)),
+        ("paired", np.array([[0, 9]])),
+        ("pair_groups", np.array([5])),
+        ("noises", np.full(7, -1.0)),
+        ("looked", np.zeros(2, np.int64)),
     ],
 )
-def test_counts_that_do_not_fit_the_table_are_refused(name: str, broken: torch.Tensor) -> None:
+def test_counts_that_do_not_fit_the_table_are_refused(name: str, broken: np.ndarray) -> None:
     """A file whose counts belong to another table is not read."""
     blob = weights_to_bytes({**release().weights, name: broken})
     with pytest.raises(ReleaseError, match="do not belong to the generator"):

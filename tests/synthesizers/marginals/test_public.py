@@ -73,5 +73,5 @@ def test_counts_are_kept_as_they_were_published() -> None:
     made = plan(SCHEMA, epsilon=2.0, rows=500, steps=3)
     with_public = fit(people(500, 0), made, public=people(300, 1), insecure_seed=3)
     without = fit(people(500, 0), made, insecure_seed=3)
-    assert torch.equal(with_public.weights["column_counts"], without.weights["column_counts"])
+    assert np.array_equal(with_public.weights["column_counts"], without.weights["column_counts"])
     assert with_public.card.public_source is not None

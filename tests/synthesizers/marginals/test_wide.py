@@ -76,7 +76,7 @@ def test_nine_hundred_columns_make_a_release() -> None:
     drawn = release.sample(20, seed=1)
     assert isinstance(drawn, pd.DataFrame)
     assert drawn.shape == (20, 901)
-    assert release.weights["chances"].numel() <= 2**24
+    assert release.weights["chances"].size <= 2**24
     assert release.weights["paired"].shape[0] <= math.comb(32, 2)
 
 
