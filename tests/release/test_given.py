@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
-from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
 from understudy.cli import app
@@ -24,7 +23,6 @@ from understudy.release.sampling import sample_chunks
 from understudy.release.weights import model_with
 from understudy.run.fit import fit
 from understudy.schema import Categorical, Continuous, Datetime, Implied, Integer, Sum, TableSchema
-from understudy.serving import release_app
 from understudy.synthesizers.marginals.model import TableModel
 
 SCHEMA = TableSchema(
@@ -326,7 +324,10 @@ def test_several_sets_differ_and_come_again_with_their_seeds(tmp_path: Path) -> 
 
 def test_conditions_over_http() -> None:
     """The address takes the same conditions, repeated, and a column to balance."""
-    served = TestClient(release_app(release(), hosts=frozenset({"testserver"})))
+    client = pytest.importorskip("starlette.testclient")
+    from understudy.serving import release_app
+
+    served = client.TestClient(release_app(release(), hosts=frozenset({"testserver"})))
     answer = served.get("/sample?rows=10&given=age=60..70&given=ward=missing&balance=sex&format=json")
     rows = pd.DataFrame(answer.json())
     assert rows["age"].between(60, 70).all()
