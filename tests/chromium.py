@@ -90,6 +90,7 @@ class Browser:
         self._session: str | None = attached["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self._ask(f"{domain}.enable")
+        self._ask("Page.setLifecycleEventsEnabled", enabled=True)
         return self
 
     def __exit__(
@@ -123,13 +124,22 @@ class Browser:
     def go(self, address: str) -> None:
         """Open an address and wait until it is loaded."""
         self._events.clear()
-        self._ask("Page.navigate", url=address)
-        self.loaded()
+        opened = self._ask("Page.navigate", url=address)
+        self._frame = opened["frameId"]
+        while opened["loaderId"] not in self._loads():
+            self._events.append(self._receive())
+        self._loader = opened["loaderId"]
 
     def loaded(self) -> None:
-        """Wait for the next page to be loaded."""
-        while not any(event["method"] == "Page.loadEventFired" for event in self._events):
+        """Wait for another page than the last one to be loaded."""
+        while not (others := [one for one in self._loads() if one != self._loader]):
             self._events.append(self._receive())
+        self._loader = others[-1]
+
+    def _loads(self) -> list[str]:
+        """Which pages said that they are loaded; not those in frames of a page."""
+        told = [one["params"] for one in self._events if one["method"] == "Page.lifecycleEvent"]
+        return [one["loaderId"] for one in told if one["name"] == "load" and one["frameId"] == self._frame]
 
     def press(self, script: str) -> None:
         """Do something in the page that leads to another page, and wait for that."""
@@ -147,7 +157,8 @@ class Browser:
             except RuntimeError:  # the page is being replaced
                 pass
             time.sleep(0.2)
-        raise TimeoutError(expression)
+        shown = self.value("location.href + ' ' + document.body.innerText")
+        raise TimeoutError(f"{expression} is not true of {shown[:1000]}")
 
     def seen(self, width: int, picture: Path | None = None) -> Look:
         """What the page looks like now."""

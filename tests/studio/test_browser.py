@@ -149,10 +149,12 @@ def released(browser: chromium.Browser) -> None:
 def test_a_messy_table_becomes_a_release(browser: chromium.Browser, served: Served) -> None:
     """A curator who never saw a terminal gets from a file to a judged release, and nothing typed is lost on the way."""
     browser.go(served.start)
+    browser.until("document.querySelector('[data-path=\"visits.csv\"]') !== null")
     browser.press(
         "document.querySelector('[data-path=\"visits.csv\"]').click();"
         "document.querySelector('main form button[type=submit]').click()"
     )
+    browser.until("location.pathname.startsWith('/journey/visits')")
     browser.go(served.page("visits", "facts"))
     facts = {
         "age": {"kind": "integer", "fields": {"lower": "none", "upper": "120"}, "missing": True},
@@ -160,6 +162,7 @@ def test_a_messy_table_becomes_a_release(browser: chromium.Browser, served: Serv
         "length": {"kind": "continuous", "fields": {"lower": "0", "upper": "50", "decimals": "1"}},
         "outcome": {"kind": "binary", "fields": {"values": "no\nyes"}},
     }
+    browser.until("document.querySelector('[data-column]') !== null && document.readyState === 'complete'")
     browser.value(FILL % json.dumps(facts))
     browser.until("document.querySelector('.refused') !== null")
     assert "must be a number" in browser.value("document.querySelector('.refused').textContent")
